@@ -1,7 +1,7 @@
 """Batch types: what the device functions hand to each other.  Frozen, registered as pytrees.
 
-Column t of every [B, T] array speaks of completion token t.  Masks travel with the batch and are never
-inferred from a pad id.
+Column t of every [B, T] array speaks of completion token t.  Masks travel with the batch and are
+never inferred from a pad id.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def pytree(cls: type) -> type:
 class LossInputs:
     """What a policy loss may look at.
 
-    `weight_BT` is the aggregator (masking.token_weights): the share of each token in the whole minibatch,
-    computed before it is split into micro-batches or over devices.  A loss is therefore a plain weighted
-    sum, and K micro-batches add up to exactly one batch.
+    `weight_BT` is the aggregator (masking.token_weights): the share of each token in the whole
+    minibatch, computed before it is split into micro-batches or over devices.  A loss is therefore
+    a plain weighted sum, and K micro-batches add up to exactly one batch.
     """
 
     logp_BT: jax.Array  # f32   current policy; with entropy_BT the only field that carries gradient

@@ -1,7 +1,7 @@
 """One registry class for losses, advantages, rewards and tasks.
 
-An entry is a frozen dataclass; its fields are its configuration schema.  A package that owns a registry
-calls `discover` at the end of its ``__init__`` so that a new file registers itself.
+An entry is a frozen dataclass; its fields are its configuration schema.  A package that owns a
+registry calls `discover` at the end of its ``__init__`` so that a new file registers itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def nearest(name: str, known: list[str]) -> str:
 
 
 class Registry:
-    """Names to frozen dataclasses.  Registering a name twice, or asking for an unknown one, is an error."""
+    """Names to frozen dataclasses.  A second or an unknown name is an error."""
 
     def __init__(self, kind: str):
         self.kind = kind

@@ -2,7 +2,7 @@
 
 The dimension key of the whole package (array names end in these letters, ``logp_BT``):
 
-    N  prompts in a batch              G  samples per prompt          B  sequences, B = N * G, prompt-major
+    N  prompts in a batch              G  samples per prompt          B  sequences, N * G, prompt-major
     P  prompt positions                T  completion positions        S  positions of one packed row
     R  packed rows                     M  scored tokens of one row    V  vocabulary
     D  model width                     H  query heads                 K  key/value heads
@@ -25,7 +25,7 @@ class Problem:
 
     prompt: plain text, or messages for the model's chat template.
     answer: the gold answer as text (what the reward compares with); "" where the task has none.
-    solution: a demonstration in the task's answer format, for supervised warm-up; None if there is none.
+    solution: a demonstration in the task's answer format, for supervised warm-up; or None.
     index: position in the task's split; with the task's seed it determines the problem.
     meta: the columns of the data source and whatever else the reward needs.
     """
@@ -39,8 +39,8 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Completion:
-    """What the policy wrote: the ids are the truth, the text is a view of them (special tokens that end
-    the completion removed).  num_tokens counts the sampled ids, the end token included."""
+    """What the policy wrote: the ids are the truth, the text is a view of them (the end token
+    removed).  num_tokens counts the sampled ids, the end token included."""
 
     text: str
     token_ids: tuple[int, ...] = ()
@@ -55,10 +55,10 @@ class Verdict:
     status "scored":  `score` holds the reward (also 0.0 and partial credit).
     status "wrong":   the answer fails and `reason` says how; `score` is what a wrong answer earns.
                       An answer that makes the check run out of time or memory is wrong.
-    status "unknown": the checker itself failed; masked out of training and counted, never scored as 0.
+    status "unknown": the checker itself failed; masked out of training and counted, never a 0.
 
-    parts: the components that make up the score, by name.  stage: what decided.  extracted, gold: the
-    answer found in the completion and the parsed gold, as text for people.
+    parts: the components that make up the score, by name.  stage: what decided.  extracted, gold:
+    the answer found in the completion and the parsed gold, as text for people.
     """
 
     status: Literal["scored", "wrong", "unknown"]
@@ -71,5 +71,5 @@ class Verdict:
 
     @property
     def correct(self) -> bool:
-        """True where the answer itself was accepted: part "correct" if the verifier reports one, else score > 0."""
+        """The answer itself was accepted: part "correct" if there is one, else score > 0."""
         return self.status == "scored" and self.parts.get("correct", self.score) > 0
