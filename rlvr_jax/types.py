@@ -2,7 +2,7 @@
 
 The dimension key of the whole package (array names end in these letters, ``logp_BT``):
 
-    N  prompts in a batch              G  samples per prompt          B  sequences, N * G, prompt-major
+    N  prompts in a batch              G  samples per prompt          B  sequences, N * G by prompt
     P  prompt positions                T  completion positions        S  positions of one packed row
     R  packed rows                     M  scored tokens of one row    V  vocabulary
     D  model width                     H  query heads                 K  key/value heads
