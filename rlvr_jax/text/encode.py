@@ -1,0 +1,162 @@
+"""Prompts and demonstrations to token ids; sampled ids to a view for people and verifiers.
+
+Ids of a prompt come from one tokenizer call on the rendered text.  Rendered text is never
+tokenised a second time, and a completion is never re-tokenised.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from rlvr_jax.registry import nearest
+from rlvr_jax.types import Problem
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+# Plain templates for base models; "{prompt}" is where the problem goes.
+#   none        the problem alone
+#   r1_zero     think and answer tags asked for in words, as in DeepSeek-AI 2025 (R1), Table 1; the
+#               wording is ours
+#   qwen_boxed  what the Qwen2.5-Math models were tuned on, usable without their chat template
+TEMPLATES = {
+    "none": "{prompt}",
+    "r1_zero": (
+        "Below, a User asks and an Assistant replies. First the Assistant thinks the problem "
+        "through, then it states the answer. The thinking stands between <think> and </think>, "
+        "the answer between <answer> and </answer>.\nUser: {prompt}\nAssistant:"
+    ),
+    "qwen_boxed": (
+        "<|im_start|>system\nPlease reason step by step, and put your final answer within "
+        "\\boxed{}.<|im_end|>\n<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n"
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class PromptFormat:
+    """How a problem becomes the prompt's text.
+
+    template: "chat" (the tokenizer's own chat template), a row of `TEMPLATES`, or any text that
+        contains "{prompt}".
+    bos: "auto" (what the tokenizer or its chat template does by itself), "always" or "never".
+        Whatever it is, a prompt holds at most one.
+    system: a system message, for "chat" only.
+    """
+
+    template: str = "none"
+    bos: str = "auto"
+    system: str = ""
+
+    def __post_init__(self):
+        if self.bos not in ("auto", "always", "never"):
+            raise ValueError(f'bos = "{self.bos}" is none of "auto", "always", "never"')
+        known = ["chat", *TEMPLATES]
+        if self.template not in known and "{prompt}" not in self.template:
+            raise ValueError(
+                f'no prompt template "{self.template}"{nearest(self.template, known)} '
+                f'(there are: {", ".join(known)}, or any text that contains "{{prompt}}")'
+            )
+        if self.system and self.template != "chat":
+            raise ValueError(f'system has no effect with template "{self.template}", only "chat"')
+
+
+def encode_prompt(
+    tokenizer: PreTrainedTokenizerBase, problem: Problem, format: PromptFormat
+) -> list[int]:
+    """Token ids of the prompt of `problem`, at most one BOS, never an end token added.
+
+    ValueError: messages without template "chat", "chat" without a chat template, bos "always"
+    without a BOS token, a BOS token in the middle of the prompt.
+    """
+    if format.template == "chat":
+        ids = _render_chat(tokenizer, problem, format.system)
+        adds = False  # the chat template writes it
+    else:
+        text = TEMPLATES.get(format.template, format.template)
+        text = text.replace("{prompt}", _plain_prompt(problem, format.template))
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        adds = format.bos == "auto" and _adds_bos(tokenizer)
+    ids = _one_bos(list(ids), tokenizer, format.bos, adds)
+    if not ids:
+        raise ValueError(f"problem {problem.index} has an empty prompt")
+    return ids
+
+
+def encode_completion(tokenizer: PreTrainedTokenizerBase, text: str, eos: int) -> list[int]:
+    """Token ids of a demonstration, ended by exactly one `eos`; no BOS."""
+    ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+    while ids and ids[-1] == eos:
+        ids.pop()
+    return [*ids, eos]
+
+
+def decode(
+    tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], stop_ids: Collection[int]
+) -> str:
+    """The text of sampled ids without the end token they stopped with.
+
+    Other special tokens stay visible: a verifier that reads "3<unk>9" as 39 could be gamed.
+    """
+    ids = [int(i) for i in ids]
+    if ids and ids[-1] in stop_ids:
+        ids.pop()
+    return tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+
+def _plain_prompt(problem: Problem, template: str) -> str:
+    if isinstance(problem.prompt, str):
+        return problem.prompt
+    if [m["role"] for m in problem.prompt] == ["user"]:
+        return problem.prompt[0]["content"]
+    roles = ", ".join(m["role"] for m in problem.prompt)
+    raise ValueError(
+        f'problem {problem.index} is a conversation ({roles}): template "{template}" takes plain '
+        'text or one user message; use template "chat"'
+    )
+
+
+def _render_chat(tokenizer: PreTrainedTokenizerBase, problem: Problem, system: str) -> list[int]:
+    if not tokenizer.chat_template:
+        raise ValueError(
+            f'template "chat": this tokenizer has no chat template (plain ones: '
+            f"{', '.join(TEMPLATES)})"
+        )
+    if isinstance(problem.prompt, str):
+        messages = [{"role": "user", "content": problem.prompt}]
+    else:
+        messages = [dict(m) for m in problem.prompt]
+    if system:
+        if messages[0]["role"] == "system":
+            raise ValueError(f"problem {problem.index} brings a system message; set system to ''")
+        messages.insert(0, {"role": "system", "content": system})
+    return tokenizer.apply_chat_template(
+        messages, add_generation_prompt=True, tokenize=True, return_dict=False
+    )
+
+
+def _adds_bos(tokenizer: PreTrainedTokenizerBase) -> bool:
+    bos = tokenizer.bos_token_id
+    return bos is not None and list(tokenizer("0")["input_ids"])[:1] == [bos]
+
+
+def _one_bos(
+    ids: list[int], tokenizer: PreTrainedTokenizerBase, mode: str, adds: bool
+) -> list[int]:
+    """`ids` with one leading BOS or none: the text's own, or as `adds` and `mode` say."""
+    bos = tokenizer.bos_token_id
+    if bos is None:
+        if mode == "always":
+            raise ValueError('bos = "always", but the tokenizer has no BOS token')
+        return ids
+    body = list(ids)
+    while body and body[0] == bos:
+        body.pop(0)
+    # Where one token is both BOS and EOS, the end of an earlier turn is not a second BOS.
+    if bos in body and bos != tokenizer.eos_token_id:
+        raise ValueError(f'the prompt contains the BOS token "{tokenizer.bos_token}" in its text')
+    had = len(body) < len(ids)
+    wanted = mode == "always" or (mode == "auto" and (had or adds))
+    return [bos, *body] if wanted else body

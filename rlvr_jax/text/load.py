@@ -1,0 +1,137 @@
+"""Which tokenizer, and its ids that mean something: every end token, the pad token."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlvr_jax.registry import nearest
+from rlvr_jax.text.char import char_tokenizer, load_transformers
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+log = logging.getLogger(__name__)
+
+_PROBE = "20260101"  # content that no template writes by itself
+
+
+def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
+    """The tokenizer called `name`: "char", a local folder, or a name on the Hugging Face hub.
+
+    ValueError in one line when there is none.
+    """
+    if name == "char":
+        return char_tokenizer()
+    folder = Path(name).expanduser()
+    looks_local = name.startswith((".", "~", os.sep)) or name.count("/") > 1
+    if not name or (looks_local and not folder.is_dir()):
+        raise ValueError(f'no tokenizer folder "{name}" (allowed: "char", a folder, a hub name)')
+    try:
+        return load_transformers().AutoTokenizer.from_pretrained(
+            str(folder) if folder.is_dir() else name
+        )
+    # What the hub client raises differs by cause: OSError (missing, no network), ValueError
+    # (unknown tokenizer class), KeyError and ImportError (a dependency of that class).
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        hint = nearest(name, ["char"])
+        raise ValueError(
+            f'no tokenizer "{name}"{hint} (allowed: "char", a folder that holds tokenizer files, '
+            f"a hub name): {reason}"
+        ) from error
+
+
+def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
+    """The id that fills unused positions: the pad token, else the end token.
+
+    It may equal an end id, so no mask may be read off it.
+    """
+    for token in (tokenizer.pad_token_id, tokenizer.eos_token_id):
+        if token is not None:
+            return int(token)
+    raise ValueError("the tokenizer has neither a pad token nor an end token")
+
+
+def stop_ids(
+    tokenizer: PreTrainedTokenizerBase, extra: Iterable[int | str] = ()
+) -> tuple[int, ...]:
+    """Every id that ends a completion, sorted: the tokenizer's end token, those of the
+    ``generation_config.json`` beside it, the one its chat template ends an answer with, `extra`.
+
+    extra: ids, or tokens as text; text that is not a single token is a ValueError.
+    """
+    found = {*_ints(tokenizer.eos_token_id), *_generation_config_ids(tokenizer)}
+    found.update(_template_terminator(tokenizer))
+    found.update(_single_id(tokenizer, token) for token in extra)
+    if not found:
+        raise ValueError("the tokenizer has no end token: give stop tokens in the configuration")
+    return tuple(sorted(found))
+
+
+def _ints(value: int | list[int] | None) -> list[int]:
+    if value is None:
+        return []
+    return [int(v) for v in (value if isinstance(value, list | tuple) else [value])]
+
+
+def _single_id(tokenizer: PreTrainedTokenizerBase, token: int | str) -> int:
+    if isinstance(token, int):
+        if not 0 <= token < len(tokenizer):
+            raise ValueError(f"stop token {token} is not an id (0 to {len(tokenizer) - 1})")
+        return token
+    ids = tokenizer(token, add_special_tokens=False)["input_ids"]
+    if len(ids) != 1 or ids[0] == tokenizer.unk_token_id:
+        raise ValueError(f'stop token "{token}" is not one token of this tokenizer but {ids}')
+    return ids[0]
+
+
+def _generation_config_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """eos_token_id of the generation_config.json where the tokenizer came from, if there is one."""
+    name = tokenizer.name_or_path
+    if not name:
+        return []
+    if os.path.isdir(name):
+        path = Path(name) / "generation_config.json"
+        if not path.exists():
+            return []
+    else:
+        load_transformers()
+        from transformers.utils import cached_file
+
+        try:
+            path = Path(cached_file(name, "generation_config.json"))
+        except OSError as error:  # the hub holds no such file, or cannot be reached
+            log.warning("no generation_config.json of %s: %s", name, str(error).splitlines()[0])
+            return []
+    try:
+        return _ints(json.loads(path.read_text("utf-8")).get("eos_token_id"))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: eos_token_id must be an id or a list of ids: {error}") from error
+
+
+def _template_terminator(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """The added token with which the chat template closes an assistant turn, if any.
+
+    Rendered rather than looked up by name: <|im_end|>, <|eot_id|>, <end_of_turn>, <|return|> and
+    whatever comes next are found alike, and tokens that only close other roles are not.
+    """
+    if not tokenizer.chat_template:
+        return []
+    from jinja2 import TemplateError
+
+    turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _PROBE}]
+    try:
+        text = tokenizer.apply_chat_template(turns, tokenize=False)
+    except TemplateError as error:
+        log.warning("stop tokens: the chat template does not render (%s)", error)
+        return []
+    before, _, rest = text.rpartition(_PROBE)
+    if not before or not rest.strip():  # content not rendered as text, or the turn left open
+        return []
+    ids = tokenizer(rest.strip(), add_special_tokens=False)["input_ids"]
+    return [i for i in ids[:1] if i in tokenizer.added_tokens_decoder]

@@ -1,0 +1,190 @@
+"""Prompts to ids with at most one BOS, demonstrations with exactly one end, views without it."""
+
+import pytest
+from tokenizers.processors import TemplateProcessing
+
+from rlvr_jax.text import (
+    TEMPLATES,
+    PromptFormat,
+    char_tokenizer,
+    decode,
+    encode_completion,
+    encode_prompt,
+)
+from rlvr_jax.types import Problem
+
+BOS, EOS, UNK = 2, 1, 3
+CHAT = (
+    "{{ bos_token }}{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}<eos>"
+    "{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+
+
+def problem(prompt="7+12=") -> Problem:
+    return Problem(prompt=prompt, answer="19", index=0)
+
+
+def plain_ids(text: str) -> list[int]:
+    return char_tokenizer()(text)["input_ids"]
+
+
+def bos_tokenizer(also_eos: bool = False):
+    """A tokenizer that adds BOS (and EOS) by itself, as Llama's and T5's do."""
+    tokenizer = char_tokenizer()
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<bos> $A <eos>" if also_eos else "<bos> $A",
+        special_tokens=[("<bos>", BOS), ("<eos>", EOS)],
+    )
+    assert tokenizer("1")["input_ids"][0] == BOS
+    return tokenizer
+
+
+def chat_tokenizer(template: str = CHAT):
+    pytest.importorskip("jinja2")
+    tokenizer = bos_tokenizer()
+    tokenizer.chat_template = template
+    return tokenizer
+
+
+def test_plain_prompt_is_the_text():
+    assert encode_prompt(char_tokenizer(), problem(), PromptFormat()) == plain_ids("7+12=")
+
+
+@pytest.mark.parametrize("also_eos", [False, True])
+@pytest.mark.parametrize(
+    ("bos", "count"), [("auto", 1), ("always", 1), ("never", 0)], ids=["auto", "always", "never"]
+)
+def test_bos_adding_tokenizer_gives_at_most_one(also_eos, bos, count):
+    ids = encode_prompt(bos_tokenizer(also_eos), problem(), PromptFormat(bos=bos))
+    assert ids == [BOS] * count + plain_ids("7+12=")  # and no EOS
+
+
+@pytest.mark.parametrize(("bos", "count"), [("auto", 0), ("always", 1), ("never", 0)])
+def test_bos_of_a_tokenizer_that_adds_none(bos, count):
+    ids = encode_prompt(char_tokenizer(), problem(), PromptFormat(bos=bos))
+    assert ids == [BOS] * count + plain_ids("7+12=")
+
+
+@pytest.mark.parametrize(("bos", "count"), [("auto", 1), ("always", 1), ("never", 0)])
+@pytest.mark.parametrize("make", [char_tokenizer, bos_tokenizer])
+def test_template_that_contains_bos_does_not_double_it(make, bos, count):
+    format = PromptFormat(template="<bos><bos>{prompt}", bos=bos)
+    assert encode_prompt(make(), problem(), format) == [BOS] * count + plain_ids("7+12=")
+
+
+def test_bos_in_the_middle_is_an_error():
+    with pytest.raises(ValueError, match='contains the BOS token "<bos>"'):
+        encode_prompt(char_tokenizer(), problem("7<bos>8"), PromptFormat())
+
+
+def test_bos_that_is_also_eos_may_end_an_earlier_turn():
+    tokenizer = bos_tokenizer()
+    tokenizer.eos_token = "<bos>"
+    ids = encode_prompt(tokenizer, problem("7<bos>8"), PromptFormat())
+    assert ids == [BOS, *plain_ids("7"), BOS, *plain_ids("8")]
+
+
+def test_always_without_a_bos_token():
+    tokenizer = char_tokenizer()
+    tokenizer.bos_token = None
+    with pytest.raises(ValueError, match="no BOS token"):
+        encode_prompt(tokenizer, problem(), PromptFormat(bos="always"))
+    assert encode_prompt(tokenizer, problem(), PromptFormat()) == plain_ids("7+12=")
+
+
+@pytest.mark.parametrize("template", [t for t in TEMPLATES if t != "none"])
+def test_named_templates_hold_the_prompt_once(template):
+    ids = encode_prompt(char_tokenizer(), problem("{prompt} \\boxed{7}"), PromptFormat(template))
+    text = char_tokenizer().decode(ids)
+    assert text.count("{prompt} \\boxed{7}") == 1
+    assert text == TEMPLATES[template].replace("{prompt}", "{prompt} \\boxed{7}")
+
+
+@pytest.mark.parametrize(("bos", "count"), [("auto", 1), ("always", 1), ("never", 0)])
+def test_chat_template_with_bos(bos, count):
+    ids = encode_prompt(chat_tokenizer(), problem(), PromptFormat("chat", bos))
+    assert ids == [BOS] * count + plain_ids("[user]7+12=<eos>[assistant]")
+
+
+def test_chat_template_without_bos_gets_none_by_itself():
+    tokenizer = chat_tokenizer(CHAT.replace("{{ bos_token }}", ""))
+    assert BOS not in encode_prompt(tokenizer, problem(), PromptFormat("chat"))
+
+
+def test_chat_conversation_and_system():
+    turns = ({"role": "user", "content": "1"}, {"role": "assistant", "content": "2"})
+    ids = encode_prompt(chat_tokenizer(), problem(turns), PromptFormat("chat", system="be brief"))
+    assert ids == [
+        BOS,
+        *plain_ids("[system]be brief<eos>[user]1<eos>[assistant]2<eos>[assistant]"),
+    ]
+    own = ({"role": "system", "content": "x"}, *turns)
+    with pytest.raises(ValueError, match="brings a system message"):
+        encode_prompt(chat_tokenizer(), problem(own), PromptFormat("chat", system="be brief"))
+
+
+def test_chat_needs_a_chat_template():
+    with pytest.raises(ValueError, match="no chat template"):
+        encode_prompt(char_tokenizer(), problem(), PromptFormat("chat"))
+
+
+def test_messages_under_a_plain_template():
+    one = ({"role": "user", "content": "7+12="},)
+    assert encode_prompt(char_tokenizer(), problem(one), PromptFormat()) == plain_ids("7+12=")
+    two = (*one, {"role": "assistant", "content": "19"})
+    with pytest.raises(ValueError, match=r"conversation \(user, assistant\).*\"chat\""):
+        encode_prompt(char_tokenizer(), problem(two), PromptFormat())
+
+
+def test_empty_prompt_is_an_error():
+    with pytest.raises(ValueError, match="empty prompt"):
+        encode_prompt(char_tokenizer(), problem(""), PromptFormat())
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"template": "r1_zro"}, 'did you mean "r1_zero"'),
+        ({"template": "Question: ?"}, "any text that contains"),
+        ({"bos": "yes"}, '"auto", "always", "never"'),
+        ({"system": "be brief"}, "no effect"),
+    ],
+)
+def test_prompt_format_errors(fields, message):
+    with pytest.raises(ValueError, match=message):
+        PromptFormat(**fields)
+
+
+@pytest.mark.parametrize("make", [char_tokenizer, bos_tokenizer, lambda: bos_tokenizer(True)])
+@pytest.mark.parametrize("text", ["19", "19<eos>", "19<eos><eos>"])
+def test_completion_ends_with_one_eos_and_has_no_bos(make, text):
+    assert encode_completion(make(), text, EOS) == [*plain_ids("19"), EOS]
+
+
+def test_empty_completion_is_the_end_token():
+    assert encode_completion(char_tokenizer(), "", EOS) == [EOS]
+
+
+def test_completion_may_end_with_another_stop_token():
+    assert encode_completion(char_tokenizer(), "1", 7) == [*plain_ids("1"), 7]
+
+
+def test_decode_removes_only_the_end_token():
+    tokenizer = char_tokenizer()
+    ids = plain_ids("<answer>3 9</answer>")
+    assert decode(tokenizer, [*ids, EOS], (EOS,)) == "<answer>3 9</answer>"
+    assert decode(tokenizer, ids, (EOS,)) == "<answer>3 9</answer>"
+    assert decode(tokenizer, [EOS], (EOS,)) == ""
+    assert decode(tokenizer, [], (EOS,)) == ""
+
+
+def test_decode_hides_nothing_else():
+    tokenizer = char_tokenizer()
+    ids = [*plain_ids("3"), UNK, EOS, *plain_ids("9"), 0, EOS]
+    assert decode(tokenizer, ids, (EOS,)) == "3<unk><eos>9<pad>"
+
+
+def test_decode_inverts_encode_completion():
+    text = "<think>7+12=19 .</think><answer>19</answer>"
+    tokenizer = char_tokenizer()
+    assert decode(tokenizer, encode_completion(tokenizer, text, EOS), (EOS,)) == text
