@@ -1,0 +1,85 @@
+"""What a reward is, and the registry of rewards.
+
+A reward is a frozen dataclass: its fields are its configuration, calling it grades one completion.
+It is pure and deterministic: the verdict depends on the completion, the problem and the fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rlvr_jax.registry import Registry
+from rlvr_jax.types import Completion, Problem, Verdict
+
+REWARDS = Registry("reward")
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """A worked case, by which the contract tests (and readers) know an entry.
+
+    reward: an instance.  problem: what is asked.  right: a completion that earns more than 0, or
+    None where the text does not matter.  wrong: a completion that must not be accepted, or None.
+    """
+
+    reward: Reward
+    problem: Problem
+    right: str | None
+    wrong: str | None = None
+
+
+class Reward:
+    """Base of all rewards.  Override `__call__`; override `grade_batch` only if the batch matters.
+
+    The class attributes say how `pool.make_grader` runs the reward:
+
+    in_worker: True: in killable worker processes, with a deadline (symbolic work, foreign code).
+               False: inline; the code is ours and its time is bounded by the length guard.
+    whole_batch: True: one call grades a whole batch (user functions); False: item by item.
+    errors_stop: True: an exception or a missed deadline stops the run with one clear line.
+                 False: a missed deadline is a wrong answer, an exception is "could not tell".
+    deadline_s: wall seconds for one call in a worker.  memory_mb: its address space, 0 = no limit.
+    preload: modules that are imported once, before workers fork.
+    """
+
+    in_worker: ClassVar[bool] = False
+    whole_batch: ClassVar[bool] = False
+    errors_stop: ClassVar[bool] = False
+    deadline_s: ClassVar[float] = 2.0
+    memory_mb: ClassVar[int] = 2048
+    preload: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def label(self) -> str:
+        """How messages call the reward."""
+        return f"reward {type(self).__name__}"
+
+    def __call__(self, completion: Completion, problem: Problem) -> Verdict:
+        raise NotImplementedError(f"{type(self).__name__} does not grade single completions")
+
+    def grade_batch(
+        self, completions: Sequence[Completion], problems: Sequence[Problem]
+    ) -> list[Verdict]:
+        """One verdict a completion, in order."""
+        return [self(c, p) for c, p in zip(completions, problems, strict=True)]
+
+    def warm_up(self) -> None:
+        """Runs once in each new worker before its clock starts (imports, tables)."""
+
+    def quick(self, completion: Completion, problem: Problem) -> Verdict | None:
+        """The verdict where it can be had in bounded time without a worker, else None."""
+        return None
+
+    @classmethod
+    def example(cls) -> Example:
+        """A worked case of this reward."""
+        raise NotImplementedError(f"{cls.__name__} has no example")
+
+
+def check_finite(**fields: float) -> None:
+    """ValueError for a field that is not a finite number."""
+    for name, value in fields.items():
+        if not isinstance(value, int | float) or not abs(value) < float("inf"):
+            raise ValueError(f"{name} must be a finite number, got {value!r}")

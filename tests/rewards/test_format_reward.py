@@ -1,0 +1,72 @@
+import pytest
+
+from rlvr_jax.rewards.format import Format, shape_fault
+from rlvr_jax.rewards.random_reward import RandomReward
+from rlvr_jax.types import Completion, Problem
+
+PROBLEM = Problem(prompt="?", answer="7", index=3)
+
+
+@pytest.mark.parametrize(
+    "text, fault",
+    [
+        ("<think>a</think><answer>7</answer>", ""),
+        ("\n<think>\na\n</think>\n\n<answer>\n7\n</answer>\n", ""),
+        ("<think>a\n<answer>7</answer>", "bad_tags"),
+        ("<answer>7</answer><think>a</think>", "bad_tags"),
+        ("<think>a</answer><answer>7</think>", "bad_tags"),
+        ("<think>a</think><answer>7</answer><answer>7</answer>", "bad_tags"),
+        ("<think> \n</think><answer>7</answer>", "empty_think"),
+        ("<think>a</think><answer> </answer>", "empty_answer"),
+        ("so <think>a</think><answer>7</answer>", "text_before"),
+        ("<think>a</think> hm <answer>7</answer>", "text_outside"),
+        ("<think>a</think><answer>7</answer> bye", "text_outside"),
+        ("", "bad_tags"),
+    ],
+)
+def test_think_answer(text, fault):
+    assert shape_fault(text) == fault
+
+
+@pytest.mark.parametrize(
+    "text, fault",
+    [
+        ("<think>a</think> It is \\boxed{7}.", ""),
+        ("<think>\\boxed{7}</think>", "no_box"),
+        ("<think>a</think>\\boxed{}", "empty_answer"),
+        ("\\boxed{7}", "bad_tags"),
+    ],
+)
+def test_think_boxed(text, fault):
+    assert shape_fault(text, "think_boxed") == fault
+
+
+def test_prefill_belongs_to_the_text():
+    text = "3 + 4 is 7</think><answer>7</answer>"
+    assert shape_fault(text) == "bad_tags"
+    verdict = Format(prefill="<think>\n")(Completion(text=text), PROBLEM)
+    assert verdict.parts == {"format": 1.0} and verdict.score == 1.0
+
+
+def test_unknown_shape():
+    with pytest.raises(ValueError, match="allowed are think_answer, think_boxed"):
+        Format(shape="xml")
+
+
+def test_random_reward_ignores_the_answer_and_has_the_asked_rate():
+    reward = RandomReward(p=0.3, seed=1)
+    grades = [
+        reward(Completion(text=str(i), token_ids=(i, i + 1)), PROBLEM).score for i in range(4000)
+    ]
+    assert abs(sum(grades) / 4000 - 0.3) < 0.03
+    one = Completion(text="a", token_ids=(1,))
+    assert reward(one, PROBLEM) == reward(Completion(text="b", token_ids=(1,)), PROBLEM)
+    other_seed = [RandomReward(p=0.5, seed=s)(one, PROBLEM).score for s in range(40)]
+    assert 5 < sum(other_seed) < 35
+    assert "correct" not in reward(one, PROBLEM).parts
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
+def test_random_reward_refuses(p):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        RandomReward(p=p)
