@@ -36,6 +36,7 @@ class LossInputs:
     reward_B: jax.Array | None = None  # f32   scalar reward of each sequence
     correct_B: jax.Array | None = None  # bool  the verifier accepted the answer
     nll_weight_BT: jax.Array | None = None  # f32   1 / (tokens of accepted answers) on those tokens
+    picked_BT: jax.Array | None = None  # bool  chosen on the whole minibatch (losses/select.py)
 
 
 @pytree
@@ -54,6 +55,7 @@ class AdvantageInputs:
     step_reward_BT: jax.Array | None = None  # f32   process rewards at the last token of each step
     step_end_BT: jax.Array | None = None  # bool  True at the last token of each step
     reward_parts_CNG: jax.Array | None = None  # f32   C separate reward components
+    running_baseline: jax.Array | None = None  # f32 scalar   average reward of earlier steps
 
 
 Metrics = dict[str, tuple[jax.Array, jax.Array]]

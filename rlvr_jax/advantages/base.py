@@ -1,0 +1,67 @@
+"""What every advantage estimator is made of: the registry, the contract, the inputs it may need."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from rlvr_jax.batch import AdvantageInputs
+from rlvr_jax.masking import masked_sum
+from rlvr_jax.registry import Registry
+
+ADVANTAGES = Registry("advantage")
+
+
+class Advantage(Protocol):
+    """A frozen dataclass of hyper-parameters.  Calling it gives adv_BT: f32, 0 where masked.
+
+    needs:    optional fields of AdvantageInputs that must be there.
+    takes_kl: `kl_BT` (KL placed in the reward) is understood; otherwise it is refused.
+    promises: what the contract tests hold it to:
+        "unanimous"  a group whose rewards are all equal gets exactly 0
+        "shift"      adding a constant to every reward changes nothing
+        "scale"      multiplying every reward by a positive constant changes nothing (eps aside)
+    """
+
+    needs: ClassVar[tuple[str, ...]]
+    takes_kl: ClassVar[bool]
+    promises: ClassVar[frozenset[str]]
+
+    def __call__(self, x: AdvantageInputs) -> jax.Array: ...
+
+
+def check_inputs(estimator: Advantage, x: AdvantageInputs) -> None:
+    """ValueError if a needed field is missing or a KL penalty would be dropped silently."""
+    name = type(estimator).__name__
+    for field in estimator.needs:
+        if getattr(x, field) is None:
+            raise ValueError(f"advantage {name} needs {field}, which was not given")
+    if x.kl_BT is not None and not estimator.takes_kl:
+        raise ValueError(f'advantage {name} cannot take the KL in the reward; use kl.place "loss"')
+
+
+def check_normaliser(ddof: int, eps: float, tol: float) -> None:
+    """ValueError unless ddof is 0 or 1 and eps, tol are not negative."""
+    if ddof not in (0, 1) or eps < 0 or tol < 0:
+        raise ValueError(
+            f"ddof must be 0 or 1, eps and tol not negative; they are {ddof}, {eps}, {tol}"
+        )
+
+
+def penalised_reward(x: AdvantageInputs) -> jax.Array:
+    """reward_NG minus the KL penalty summed over each sequence; 0 where invalid.
+
+    The form for estimators that see a completion as one action.
+    """
+    reward_NG = x.reward_NG
+    if x.kl_BT is not None:
+        reward_NG = reward_NG - masked_sum(x.kl_BT, x.mask_BT, axis=1).reshape(reward_NG.shape)
+    return jnp.where(x.valid_NG, reward_NG, 0.0)
+
+
+def last_token(mask_BT: jax.Array) -> jax.Array:
+    """True at the last unmasked token of each row; a fully masked row has none.  bool [B, T]."""
+    after_BT = jnp.cumsum(mask_BT[:, ::-1], axis=1)[:, ::-1]
+    return mask_BT & (after_BT == 1)
