@@ -1,0 +1,453 @@
+"""Sampling completions: prefill once per prompt, fan out to G samples, decode, compact.
+
+Read in this order: `DecodeState` (what lives on the device), `_prefill`, `_advance` (the jitted
+loop), `_Grid` (which device slot holds which row), `make_sampler` (the host's loop over chunks).
+
+The keys and values of a prompt are stored once; its samples attend to them together.  Completion
+caches are separate, all rows write the same column, and the cache grows by doubling.  After each
+chunk the rows that are still running move into the next smaller grid of N' x G' slots (a prompt may
+take several).
+
+A draw is addressed by (seed, stream, step, prompt uid, sample index, position) and by nothing else,
+so how a batch is split or compacted does not change what is sampled.  No tokenizer, no text in this
+file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from rlvr_jax.batch import pytree
+from rlvr_jax.models import transformer as tf
+from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.sampling import SamplingConfig, draw, sampling_logits
+from rlvr_jax.sharding import batch_shards, constrain, put_batch, replicated
+
+MIN_ROWS = 8  # compacting below this saves less than its compilation costs
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodeConfig:
+    """Lengths are in tokens."""
+
+    max_prompt_tokens: int = 64
+    max_new_tokens: int = 64
+    chunk: int = 64  # decoding steps between two looks at which rows still run
+
+    def __post_init__(self):
+        for name in ("max_prompt_tokens", "max_new_tokens", "chunk"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Address:
+    """Where in the run's randomness a batch of rollouts lives."""
+
+    seed: int
+    stream: int  # 0 training, 1 evaluation, 2 what the invariants use
+    step: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Samples:
+    """What came back, on the host; B = N * G rows, prompt-major.  Column t is completion token
+    t."""
+
+    tokens_BT: np.ndarray  # int32, 0 after the end
+    logp_BT: (
+        np.ndarray
+    )  # float32 under the distribution the token was sampled from, 0 after the end
+    length_B: np.ndarray  # int32, end token included
+    eos_B: np.ndarray  # bool: ended by an end token; False: hit the length limit
+    decode_steps: int  # sequential steps taken
+    decode_rows: int  # rows those steps computed, all steps together
+
+
+@pytree
+class DecodeState:
+    """The device's side of a generation in progress; slots [N, G]."""
+
+    prompt_kv: Any  # per layer k [N, K, d, P], v [N, K, P, d]
+    kv: Any  # per layer k [N, G, K, d, T], v [N, G, K, T, d]
+    prompt_len_N: jax.Array  # int32
+    key_NG: jax.Array  # typed keys, one per sample
+    token_NG: jax.Array  # int32 last sampled token
+    length_NG: jax.Array  # int32 tokens sampled so far
+    done_NG: jax.Array  # bool
+    time: jax.Array  # int32 scalar: completion tokens sampled by the rows that still run
+
+
+def bucket(n: int, unit: int = 1) -> int:
+    """Smallest of unit * {1, 2, 3, 4, 6, 8, 12, 16, ...} that holds n: few shapes, little
+    padding."""
+    size = 1
+    while size * unit < n:
+        size = size * 3 // 2 if size > 1 and size & (size - 1) == 0 else size * 4 // 3 + (size == 1)
+    return size * unit
+
+
+def sample_keys(address: jax.Array, uid_N: jax.Array, sample_NG: jax.Array) -> jax.Array:
+    """Typed keys [N, G] from (seed, stream, step) and the coordinates of each sample."""
+    root = jax.random.key(address[0])
+    root = jax.random.fold_in(jax.random.fold_in(root, address[1]), address[2])
+    per_prompt = jax.vmap(lambda u: jax.random.fold_in(root, u))(uid_N)
+    return jax.vmap(lambda k, s: jax.vmap(lambda i: jax.random.fold_in(k, i))(s))(
+        per_prompt, sample_NG
+    )
+
+
+def _uniform(key_NG: jax.Array, time: jax.Array) -> jax.Array:
+    flat = key_NG.reshape(-1)
+    draw_one = lambda k: jax.random.uniform(jax.random.fold_in(k, time))  # noqa: E731
+    return jax.vmap(draw_one)(flat).reshape(key_NG.shape)
+
+
+def _is_stop(token: jax.Array, stop_ids: tuple[int, ...]) -> jax.Array:
+    return functools.reduce(jnp.logical_or, [token == s for s in stop_ids])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Static:
+    """Everything a compiled decoding function depends on, hashable."""
+
+    model: ModelConfig
+    sampling: SamplingConfig
+    stop_ids: tuple[int, ...]
+    mesh: Mesh | None
+
+
+def _prefill(static: _Static, capacity: int, params, batch, address):
+    """Run the prompts and sample the first token of every completion.
+
+    batch: tokens [N, P], length [N], uid [N], sample [N, G] (index of the sample; -1 = unused
+    slot).
+    """
+    tokens_NP, length_N, uid_N, sample_NG = batch
+    config, positions = static.model, jnp.arange(tokens_NP.shape[1])
+    allowed = (positions[:, None] >= positions) & (positions < length_N[:, None, None])
+    rows = jnp.broadcast_to(positions, tokens_NP.shape)
+    keep = lambda k, v: (jnp.transpose(k, (0, 2, 3, 1)), jnp.transpose(v, (0, 2, 1, 3)))  # noqa:
+    E731 hidden, prompt_kv = tf.forward(
+        config, params, tokens_NP, rows, allowed, mesh=static.mesh, keep=keep
+    )
+    last_ND = jnp.take_along_axis(hidden, (length_N - 1)[:, None, None], axis=1)[:, 0]
+    z_NV = tf.logits_of(config, tf.head_weight(params), last_ND, static.mesh)
+    z_NV = sampling_logits(z_NV, static.sampling)
+    keys = sample_keys(address, uid_N, sample_NG)
+    spread = jax.vmap(draw, in_axes=(None, 1), out_axes=1)
+    token_NG, logp_NG = spread(z_NV, _uniform(keys, jnp.int32(0)))
+    live_NG = sample_NG >= 0
+    state = DecodeState(
+        prompt_kv=prompt_kv,
+        kv=_empty_cache(config, live_NG.shape, capacity, static.mesh),
+        prompt_len_N=length_N,
+        key_NG=keys,
+        token_NG=token_NG,
+        length_NG=live_NG.astype(jnp.int32),
+        done_NG=~live_NG | _is_stop(token_NG, static.stop_ids),
+        time=jnp.int32(1),
+    )
+    first = (token_NG[..., None], logp_NG[..., None], state.length_NG, state.done_NG, state.time)
+    return state, _to_every_host(static, first)
+
+
+def _empty_cache(config: ModelConfig, slots: tuple[int, int], capacity: int, mesh: Mesh | None):
+    a, names = config.attn, ("batch", None, "heads", None, None)
+    shape_k, shape_v = (a.head_dim, capacity), (capacity, a.head_dim)
+    one = tuple(
+        constrain(jnp.zeros((*slots, a.kv_heads, *s), config.compute_dtype), mesh, *names)
+        for s in (shape_k, shape_v)
+    )
+    if config.unroll:
+        return (one,) * config.layers
+    return jax.tree.map(lambda x: jnp.zeros((config.layers, *x.shape), x.dtype), one)
+
+
+def _to_every_host(static: _Static, tree):
+    if static.mesh is None or static.mesh.size == 1:
+        return tree
+    return jax.lax.with_sharding_constraint(tree, replicated(static.mesh))
+
+
+def _attend_cached(config: ModelConfig, state: DecodeState) -> tf.Attend:
+    """One new token a slot against the prompt's keys and its own: q [N, G, H, d]."""
+    prompt = jnp.arange(jax.tree.leaves(state.prompt_kv)[0].shape[-1])
+    own = jnp.arange(jax.tree.leaves(state.kv)[0].shape[-1])
+    length_N1 = state.prompt_len_N[:, None]
+    in_prompt = (prompt < length_N1)[:, None, None, None, :]
+    in_own = (own < state.time)[None, None, None, None, :]
+    from_prompt = (length_N1 + state.time - 1 - prompt)[:, None, None, None, :]
+    from_own = (state.time - 1 - own)[None, None, None, None, :]
+
+    def attend(q, k, v, cache, local):
+        (kp, vp), (kt, vt) = cache
+        column = state.time - 1
+        kt = jax.lax.dynamic_update_slice_in_dim(kt, k[..., None], column, axis=-1)
+        vt = jax.lax.dynamic_update_slice_in_dim(vt, v[..., None, :], column, axis=-2)
+        a = config.attn
+        grouped = q.reshape(*q.shape[:2], a.kv_heads, a.heads // a.kv_heads, a.head_dim)
+        f32 = {"preferred_element_type": jnp.float32}
+        scores = [
+            jnp.einsum("ngkrd,nkdp->ngkrp", grouped, kp, **f32),
+            jnp.einsum("ngkrd,ngkdt->ngkrt", grouped, kt, **f32),
+        ]
+        masks = [
+            tf.attention_mask(config, in_prompt, from_prompt, local),
+            tf.attention_mask(config, in_own, from_own, local),
+        ]
+        p_prompt, p_own = tf.masked_softmax(config, scores, masks)
+        out = jnp.einsum("ngkrp,nkpd->ngkrd", p_prompt.astype(v.dtype), vp)
+        out = out + jnp.einsum("ngkrt,ngktd->ngkrd", p_own.astype(v.dtype), vt)
+        return out.reshape(q.shape), (kt, vt)
+
+    return attend
+
+
+def _decode_one(static: _Static, params, layers, state: DecodeState):
+    """Feed the last token, sample the next: the new state and (token, logp) [N, G]."""
+    config = static.model
+    position = state.prompt_len_N[:, None] + state.time - 1
+    x = tf.embed(config, params, state.token_NG)
+    rope = tf.rope_tables(config, jnp.broadcast_to(position, state.token_NG.shape))
+    if config.unroll:
+        caches = tuple(zip(state.prompt_kv, state.kv, strict=True))
+    else:
+        caches = (state.prompt_kv, state.kv)
+    attend = _attend_cached(config, state)
+    x, kv = tf.run_layers(config, layers, x, rope, attend, caches, static.mesh)
+    hidden = tf.rms_norm(x, params["final_norm"], config)
+    z = tf.logits_of(config, tf.head_weight(params), hidden, static.mesh)
+    z = sampling_logits(z, static.sampling)
+    token, logp = draw(z, _uniform(state.key_NG, state.time))
+    state = dataclasses.replace(
+        state,
+        kv=kv,
+        token_NG=jnp.where(state.done_NG, 0, token),
+        length_NG=state.length_NG + ~state.done_NG,
+        done_NG=state.done_NG | _is_stop(token, static.stop_ids),
+        time=state.time + 1,
+    )
+    return state, (token, logp)
+
+
+def _advance(static: _Static, steps: int, params, state: DecodeState, until):
+    """Sample until the completions have `until` tokens (at most `steps` more) or every row is done.
+
+    Returns the state and what the host needs: tokens and logp [N, G, steps], length, done, time.
+    """
+    layers = params["layers"]
+    layers = tf.unstack(static.model, layers) if static.model.unroll else layers
+    start, slots = state.time, state.done_NG.shape
+    buffers = jnp.zeros((*slots, steps), jnp.int32), jnp.zeros((*slots, steps), jnp.float32)
+
+    def running(carry):
+        return (carry[0].time < until) & ~jnp.all(carry[0].done_NG)
+
+    def step(carry):
+        state, buffers = carry
+        column = state.time - start
+        state, new = _decode_one(static, params, layers, state)
+        write = jax.lax.dynamic_update_slice_in_dim
+        return state, tuple(
+            write(b, x[..., None], column, axis=-1) for b, x in zip(buffers, new, strict=True)
+        )
+
+    state, buffers = jax.lax.while_loop(running, step, (state, buffers))
+    return state, _to_every_host(static, (*buffers, state.length_NG, state.done_NG, state.time))
+
+
+def _regrid(static: _Static, capacity: int, state: DecodeState, prompt_N, slot_NG):
+    """Move rows into a new grid and grow the completion cache to `capacity` columns.
+
+    prompt_N: old prompt slot of each new one.  slot_NG: old flat slot of each new one; -1 = unused.
+    """
+    axis = 0 if static.model.unroll else 1
+    slots = state.done_NG.size
+
+    def rows(x, at=0):
+        flat = x.reshape(*x.shape[:at], slots, *x.shape[at + 2 :])
+        return jnp.take(flat, jnp.maximum(slot_NG, 0), axis=at)
+
+    def grow(x, at):
+        pad = [(0, 0)] * x.ndim
+        pad[at] = (0, capacity - x.shape[at])
+        return jnp.pad(x, pad)
+
+    k_v = lambda pair: (grow(rows(pair[0], axis), -1), grow(rows(pair[1], axis), -2))  # noqa: E731
+    return DecodeState(
+        prompt_kv=jax.tree.map(lambda x: jnp.take(x, prompt_N, axis=axis), state.prompt_kv),
+        kv=tuple(map(k_v, state.kv)) if static.model.unroll else k_v(state.kv),
+        prompt_len_N=state.prompt_len_N[prompt_N],
+        key_NG=rows(state.key_NG),
+        token_NG=rows(state.token_NG),
+        length_NG=rows(state.length_NG),
+        done_NG=rows(state.done_NG) | (slot_NG < 0),
+        time=state.time,
+    )
+
+
+def plan_grid(live_by_prompt: np.ndarray, group: int, shards: int) -> tuple[int, int]:
+    """(N', G') slots for the live rows: the fewest slots, then the fewest copies of a prompt.
+
+    live_by_prompt: live rows of each prompt that has any.  N' is a power of two times `shards`.
+    """
+    best = None
+    width = 1 << max(0, group - 1).bit_length()
+    while width >= 1:
+        height = int(np.sum(-(-live_by_prompt // width)))
+        height = shards * (1 << max(0, -(-height // shards) - 1).bit_length())
+        while height * width < MIN_ROWS:
+            height *= 2
+        if best is None or height * width < best[0] * best[1]:
+            best = (height, width)
+        width //= 2
+    return best
+
+
+def place_rows(row_NG: np.ndarray, live_NG: np.ndarray, grid: tuple[int, int]):
+    """Where each live row goes in a grid of N' x G': (prompt_N', slot_N'G', row_N'G')."""
+    height, width = grid
+    prompt = np.zeros(height, np.int32)
+    slot = np.full((height, width), -1, np.int32)
+    row = np.full((height, width), -1, np.int64)
+    line = 0
+    for n in range(row_NG.shape[0]):
+        columns = np.flatnonzero(live_NG[n])
+        for start in range(0, len(columns), width):
+            part = columns[start : start + width]
+            prompt[line] = n
+            slot[line, : len(part)] = n * row_NG.shape[1] + part
+            row[line, : len(part)] = row_NG[n, part]
+            line += 1
+    return prompt, slot, row
+
+
+@dataclasses.dataclass
+class _Output:
+    """The host's buffers while a generation is running."""
+
+    tokens_BT: np.ndarray
+    logp_BT: np.ndarray
+    length_B: np.ndarray
+    done_B: np.ndarray
+    time: int = 0
+    rows: int = 0
+
+    @classmethod
+    def start(cls, count: int, width: int) -> _Output:
+        shape = (count, width)
+        return cls(
+            np.zeros(shape, np.int32),
+            np.zeros(shape, np.float32),
+            np.zeros(count, np.int32),
+            np.zeros(count, bool),
+        )
+
+    def take(self, row_NG, start: int, chunk) -> None:
+        """File one chunk's columns under the rows that produced them."""
+        tokens, logp, length, done, time = chunk
+        width, used = int(time) - start, row_NG >= 0
+        rows = row_NG[used]
+        self.tokens_BT[rows, start : start + width] = tokens[used][:, :width]
+        self.logp_BT[rows, start : start + width] = logp[used][:, :width]
+        self.length_B[rows], self.done_B[rows] = length[used], done[used]
+        self.time = int(time)
+        self.rows += width * row_NG.size
+
+    def complete(self, limit: int) -> bool:
+        return self.time >= limit or bool(self.done_B.all())
+
+    def finish(self) -> Samples:
+        width = int(self.length_B.max())
+        inside = np.arange(width) < self.length_B[:, None]
+        return Samples(
+            tokens_BT=np.where(inside, self.tokens_BT[:, :width], 0),
+            logp_BT=np.where(inside, self.logp_BT[:, :width], 0.0),
+            length_B=self.length_B,
+            eos_B=self.done_B,
+            decode_steps=self.time,
+            decode_rows=self.rows,
+        )
+
+
+Sampler = Callable[..., Samples]
+"""sampler(params, prompts, uids, group, address, sample_start=0, limit=None) -> Samples."""
+
+
+def make_sampler(
+    model: ModelConfig,
+    decode: DecodeConfig,
+    sampling: SamplingConfig,
+    stop_ids: Sequence[int],
+    mesh: Mesh | None = None,
+) -> Sampler:
+    """Build the compiled pieces once and return the sampling function.
+
+    sampler(params, prompts, uids, group, address): `prompts` are N lists of token ids, `uids` N
+    integers that name them in the run's randomness; returns Samples with N * group rows.  `limit`
+    (at most decode.max_new_tokens) shortens the completions without a new compilation.
+    """
+    if not stop_ids:
+        raise ValueError("a sampler needs at least one end token id")
+    static = _Static(model, sampling, tuple(int(i) for i in stop_ids), mesh)
+    shards = 1 if mesh is None else batch_shards(mesh)
+    prefill = jax.jit(functools.partial(_prefill, static), static_argnums=(0,))
+    advance = jax.jit(functools.partial(_advance, static), static_argnums=(0,), donate_argnums=(2,))
+    regrid = jax.jit(functools.partial(_regrid, static), static_argnums=(0,))
+
+    def sample(params, prompts, uids, group, address, sample_start=0, limit=None) -> Samples:
+        limit = min(limit or decode.max_new_tokens, decode.max_new_tokens)
+        batch, row = _prompt_batch(prompts, uids, group, sample_start, decode, shards)
+        place = np.array([address.seed, address.stream, address.step], np.uint32)
+        capacity = min(decode.chunk, decode.max_new_tokens)
+        batch = batch if mesh is None else put_batch(batch, mesh)
+        state, chunk = prefill(capacity, params, batch, place)
+        out = _Output.start(len(prompts) * group, limit)
+        out.take(row, 0, jax.device_get(chunk))
+        while not out.complete(limit):
+            live = (row >= 0) & ~out.done_B[row]
+            until = min((out.time // decode.chunk + 1) * decode.chunk, limit)
+            grid = plan_grid(live.sum(1)[live.any(1)], row.shape[1], shards)
+            if grid[0] * grid[1] > row.size // 2:
+                grid, live = row.shape, row >= 0
+            if grid != row.shape or until > capacity:
+                capacity = capacity * 2 if until > capacity else capacity
+                prompt, slot, row = place_rows(row, live, grid)
+                moved = (prompt, slot) if mesh is None else put_batch((prompt, slot), mesh)
+                state = regrid(capacity, state, *moved)
+            start = out.time
+            state, chunk = advance(decode.chunk, params, state, until)
+            out.take(row, start, jax.device_get(chunk))
+        return out.finish()
+
+    return sample
+
+
+def _prompt_batch(prompts, uids, group: int, sample_start: int, decode: DecodeConfig, shards: int):
+    """Padded arrays of the prompts and the row map [N, G] (-1 = slot without a row)."""
+    longest = max(map(len, prompts))
+    if longest > decode.max_prompt_tokens:
+        raise ValueError(
+            f"a prompt has {longest} tokens; rollout.max_prompt_tokens allows "
+            f"{decode.max_prompt_tokens}"
+        )
+    if min(map(len, prompts)) == 0:
+        raise ValueError("a prompt has no tokens; the model needs at least one to start from")
+    count, size = len(prompts), bucket(len(prompts), shards)
+    tokens = np.zeros((size, bucket(longest, 8)), np.int32)
+    length, uid = np.ones(size, np.int32), np.zeros(size, np.uint32)
+    for i, ids in enumerate(prompts):
+        tokens[i, : len(ids)], length[i], uid[i] = ids, len(ids), uids[i]
+    row = np.full((size, group), -1, np.int64)
+    row[:count] = np.arange(count * group).reshape(count, group)
+    sample = np.where(row >= 0, sample_start + np.arange(group), -1).astype(np.int32)
+    return (tokens, length, uid, sample), row

@@ -1,0 +1,278 @@
+"""One decoder-only transformer; model families are data.
+
+Written as flax nnx modules, split at the boundary: `init` returns a plain nested dict of arrays
+with the layers stacked on a leading axis, and everything else here is a pure function of that
+dict.  The three users (packed scoring, prompt prefill, one decoding step) run the same `Block`;
+they differ only in the `attend` function they hand to `run_layers`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax.sharding import Mesh
+
+from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.sampling import NEG
+from rlvr_jax.sharding import constrain
+
+Params = dict[str, Any]
+Attend = Callable[..., tuple[jax.Array, Any]]
+"""attend(q, k, v, cache, local) -> (output like q, new cache)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rope:
+    """Rotary tables of the tokens at hand, for the global and the local (sliding) layers."""
+
+    cos: tuple[jax.Array, jax.Array]  # f32 [..., 1, d/2]
+    sin: tuple[jax.Array, jax.Array]
+
+    def __call__(self, x: jax.Array, local) -> jax.Array:
+        """Rotate x [..., heads, d] by halves (the Hugging Face layout)."""
+        cos, sin = (_pick(local, table) for table in (self.cos, self.sin))
+        a, b = jnp.split(x.astype(jnp.float32), 2, axis=-1)
+        return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1).astype(x.dtype)
+
+
+def _pick(local, pair):
+    if isinstance(local, bool):
+        return pair[local]
+    return jnp.where(local, pair[1], pair[0])
+
+
+def rope_tables(config: ModelConfig, positions: jax.Array) -> Rope:
+    """Tables for `positions` [...] int32."""
+    half = config.attn.head_dim // 2
+    exponent = jnp.arange(half, dtype=jnp.float32) / half
+    thetas = (config.attn.rope_theta, config.attn.rope_theta_local or config.attn.rope_theta)
+    angles = [positions[..., None, None].astype(jnp.float32) / t**exponent for t in thetas]
+    return Rope(tuple(map(jnp.cos, angles)), tuple(map(jnp.sin, angles)))
+
+
+def rms_norm(x: jax.Array, weight: jax.Array, config: ModelConfig) -> jax.Array:
+    """x / rms(x) * weight (or 1 + weight), computed in float32."""
+    f = x.astype(jnp.float32)
+    f = f * jax.lax.rsqrt(jnp.mean(f * f, axis=-1, keepdims=True) + config.norm_eps)
+    scale = weight.astype(jnp.float32) + (1.0 if config.norm_plus_one else 0.0)
+    return (f * scale).astype(x.dtype)
+
+
+def linear(x: jax.Array, weight: jax.Array, bias: jax.Array | None = None) -> jax.Array:
+    """x [..., i] @ weight [i, o] in x's dtype.  Two-dimensional inside: the f32 backward pass of a
+    three-dimensional product is three times slower on CPU."""
+    y = x.reshape(-1, x.shape[-1]) @ weight.astype(x.dtype)
+    if bias is not None:
+        y = y + bias.astype(x.dtype)
+    return y.reshape(*x.shape[:-1], weight.shape[-1])
+
+
+class Block(nnx.Module):
+    """Attention and gated MLP with their norms; which norms exist is the configuration's choice."""
+
+    def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+        a, width, dtype = config.attn, config.width, config.param_dtype
+        q, kv = a.heads * a.head_dim, a.kv_heads * a.head_dim
+        out = config.init_std / (2 * config.layers) ** 0.5
+        self.config = config
+        shapes = {"q": (width, q), "k": (width, kv), "v": (width, kv), "o": (q, width)}
+        shapes |= {n: (width, config.mlp_width) for n in ("gate", "up")}
+        shapes["down"] = (config.mlp_width, width)
+        for name, shape in shapes.items():
+            std = out if name in ("o", "down") else config.init_std
+            value = std * jax.random.normal(rngs.params(), shape, jnp.float32)
+            setattr(self, name, nnx.Param(value.astype(dtype)))
+        vectors = {f"{n}_bias": shapes[n][1] for n in ("q", "k", "v") if a.qkv_bias}
+        vectors |= {"o_bias": width} if a.out_bias else {}
+        for name in vectors:
+            setattr(self, name, nnx.Param(jnp.zeros(vectors[name], dtype)))
+        norms = {f"{n}_norm": a.head_dim for n in ("q", "k") if a.qk_norm}
+        norms |= {n: width for n in config.norm_names}
+        for name in norms:
+            ones = jnp.zeros if config.norm_plus_one else jnp.ones
+            setattr(self, name, nnx.Param(ones(norms[name], dtype)))
+
+    def __call__(self, x: jax.Array, rope: Rope, attend: Attend, cache, local):
+        x, cache = self._attention(x, rope, attend, cache, local)
+        h = self._norm("mlp_norm", x)
+        gate = _ACTIVATIONS[self.config.activation](linear(h, self.gate[...]))
+        h = linear(gate * linear(h, self.up[...]), self.down[...])
+        return x + self._norm("mlp_post_norm", h), cache
+
+    def _attention(self, x, rope, attend, cache, local):
+        a, h = self.config.attn, self._norm("attn_norm", x)
+        q, k, v = (
+            linear(h, getattr(self, n)[...], self._optional(f"{n}_bias")).reshape(
+                *x.shape[:-1], heads, a.head_dim
+            )
+            for n, heads in (("q", a.heads), ("k", a.kv_heads), ("v", a.kv_heads))
+        )
+        if a.qk_norm:
+            q = rms_norm(q, self.q_norm[...], self.config)
+            k = rms_norm(k, self.k_norm[...], self.config)
+        o, cache = attend(rope(q, local), rope(k, local), v, cache, local)
+        o = linear(o.reshape(*x.shape[:-1], -1), self.o[...], self._optional("o_bias"))
+        return x + self._norm("attn_post_norm", o), cache
+
+    def _optional(self, name: str):
+        return getattr(self, name)[...] if hasattr(self, name) else None
+
+    def _norm(self, name: str, x: jax.Array) -> jax.Array:
+        weight = self._optional(name)
+        return x if weight is None else rms_norm(x, weight, self.config)
+
+
+_ACTIVATIONS = {"silu": jax.nn.silu, "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True)}
+
+
+class Transformer(nnx.Module):
+    """Embedding, stacked blocks, final norm, head (absent when tied)."""
+
+    def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+        shape, dtype = (config.vocab, config.width), config.param_dtype
+
+        def table():
+            value = config.init_std * jax.random.normal(rngs.params(), shape, jnp.float32)
+            return nnx.Param(value.astype(dtype))
+
+        self.embed = table()
+        keys = jax.random.split(rngs.params(), config.layers)
+        self.layers = nnx.vmap(lambda key: Block(config, nnx.Rngs(params=key)))(keys)
+        start = jnp.zeros if config.norm_plus_one else jnp.ones
+        self.final_norm = nnx.Param(start(config.width, dtype))
+        if not config.tied_head:
+            self.head = table()
+
+
+def init(config: ModelConfig, key: jax.Array) -> Params:
+    """Fresh parameters as a plain nested dict; jit it with out_shardings to create them in
+    place."""
+    _, state = nnx.split(Transformer(config, nnx.Rngs(params=key)))
+    return nnx.to_pure_dict(state)
+
+
+def _block(config: ModelConfig, layer: dict) -> Block:
+    """The block module around one layer's arrays (at trace time; costs nothing at run time)."""
+    graph, state = nnx.split(nnx.eval_shape(lambda: Block(config, nnx.Rngs(0))))
+    nnx.replace_by_pure_dict(state, layer)
+    return nnx.merge(graph, state)
+
+
+def embed(config: ModelConfig, params: Params, tokens: jax.Array) -> jax.Array:
+    """Token vectors [..., D] in the compute dtype."""
+    x = params["embed"][tokens].astype(config.compute_dtype)
+    if config.embed_scale:
+        x = x * jnp.asarray(config.width**0.5, x.dtype)
+    return x
+
+
+def run_layers(config: ModelConfig, layers, x, rope: Rope, attend: Attend, caches=None, mesh=None):
+    """All blocks in turn; returns the hidden states and the new caches.
+
+    layers: the stacked dict, or a tuple of per-layer dicts (`unstack`).  Caches follow the same
+    form: stacked arrays for a scan, a tuple when unrolled.  `config.unroll` chooses.
+    """
+
+    def step(x, layer, cache, local):
+        x, cache = _block(config, layer)(x, rope, attend, cache, local)
+        return constrain(x, mesh, *(["batch"] + [None] * (x.ndim - 1))), cache
+
+    if config.remat:
+        step = jax.checkpoint(step, static_argnums=(3,) if config.unroll else ())
+    if config.unroll:
+        layers = layers if isinstance(layers, tuple) else unstack(config, layers)
+        out = []
+        for i, layer in enumerate(layers):
+            x, cache = step(x, layer, None if caches is None else caches[i], config.local(i))
+            out.append(cache)
+        return x, tuple(out)
+    local = jnp.asarray([config.local(i) for i in range(config.layers)])
+    return jax.lax.scan(lambda x, s: step(x, *s), x, (layers, caches, local))
+
+
+def unstack(config: ModelConfig, layers: dict) -> tuple[dict, ...]:
+    """The stacked layer dict as one dict a layer (do this outside a loop, not in its body)."""
+    return tuple(jax.tree.map(lambda a, i=i: a[i], layers) for i in range(config.layers))
+
+
+def head_weight(params: Params) -> jax.Array:
+    """[V, D]: the output head, or the embedding where they are tied."""
+    return params.get("head", params["embed"])
+
+
+def logits_of(config: ModelConfig, weight: jax.Array, hidden: jax.Array, mesh: Mesh | None = None):
+    """float32 logits [..., V] of final hidden states [..., D]; soft-capped where the model says
+    so."""
+    z = jax.lax.dot_general(
+        hidden.reshape(-1, hidden.shape[-1]),
+        weight.astype(hidden.dtype),
+        (((1,), (1,)), ((), ())),
+        preferred_element_type=jnp.float32,
+    ).reshape(*hidden.shape[:-1], weight.shape[0])
+    if config.logit_softcap:
+        z = config.logit_softcap * jnp.tanh(z / config.logit_softcap)
+    return constrain(z, mesh, *(["batch"] + [None] * (hidden.ndim - 2) + ["vocab"]))
+
+
+def attention_mask(config: ModelConfig, allowed: jax.Array, distance: jax.Array, local):
+    """`allowed` narrowed to the sliding window on local layers; distance = query - key position."""
+    if not config.attn.window:
+        return allowed
+    near = allowed & (distance < config.attn.window)
+    return _pick(local, (allowed, near))
+
+
+def attend_full(config: ModelConfig, allowed: jax.Array, positions: jax.Array, keep) -> Attend:
+    """Attention inside rows: q, k, v [R, S, heads, d], allowed [R, S, S]; the cache is keep(k,
+    v)."""
+    distance = positions[:, :, None] - positions[:, None, :]
+
+    def attend(q, k, v, cache, local):
+        del cache
+        a = config.attn
+        grouped = q.reshape(*q.shape[:2], a.kv_heads, a.heads // a.kv_heads, a.head_dim)
+        scores = jnp.einsum("rqkgd,rskd->rkgqs", grouped, k, preferred_element_type=jnp.float32)
+        mask = attention_mask(config, allowed, distance, local)
+        probs = masked_softmax(config, [scores], [mask[:, None, None]])[0]
+        out = jnp.einsum("rkgqs,rskd->rqkgd", probs.astype(v.dtype), v)
+        return out.reshape(q.shape), keep(k, v)
+
+    return attend
+
+
+def masked_softmax(config: ModelConfig, scores: list, masks: list) -> list:
+    """Scale, soft-cap, mask and normalise the scores over the last axis of all parts together.
+
+    A query that may look at nothing gets zeros, not NaN.
+    """
+    parts = []
+    for s, mask in zip(scores, masks, strict=True):
+        s = s * config.attn.scale
+        if config.attn.softcap:
+            s = config.attn.softcap * jnp.tanh(s / config.attn.softcap)
+        parts.append(jnp.where(mask, s, NEG))
+    top = parts[0].max(axis=-1, keepdims=True)
+    for s in parts[1:]:
+        top = jnp.maximum(top, s.max(axis=-1, keepdims=True))
+    top = jax.lax.stop_gradient(jnp.maximum(top, NEG / 2))
+    parts = [jnp.exp(s - top) for s in parts]
+    total = sum(p.sum(axis=-1, keepdims=True) for p in parts)
+    return [p / jnp.maximum(total, 1e-30) for p in parts]
+
+
+def forward(config: ModelConfig, params: Params, tokens, positions, allowed, mesh=None, keep=None):
+    """Packed or padded rows to final hidden states [R, S, D], and what `keep(k, v)` makes of each
+    layer's keys and values (None: nothing is kept).
+
+    tokens, positions: int32 [R, S].  allowed: bool [R, S, S], True where query q may look at key s.
+    """
+    x = constrain(embed(config, params, tokens), mesh, "batch", None, None)
+    attend = attend_full(config, allowed, positions, keep or (lambda k, v: None))
+    rope = rope_tables(config, positions)
+    x, kept = run_layers(config, params["layers"], x, rope, attend, mesh=mesh)
+    return rms_norm(x, params["final_norm"], config), kept
