@@ -41,6 +41,8 @@ class Task(Protocol):
     """A frozen dataclass registered in `TASKS`.
 
     reward: the name of the reward that scores it when the configuration names none.
+    A task whose defaults do not stand alone, because it reads files, also has a classmethod
+    ``example(folder)``, which writes a little data there and returns a task that reads it.
     """
 
     reward: ClassVar[str]

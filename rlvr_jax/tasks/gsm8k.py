@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from rlvr_jax.tasks.base import TASKS, SplitName, check_int, check_split, content_hash, worked
 from rlvr_jax.tasks.jsonl import RowSplit, make_split, without
-from rlvr_jax.tasks.rows import Row, read_rows
+from rlvr_jax.tasks.rows import Row, read_rows, write_rows
 from rlvr_jax.types import Problem
 
 ANNOTATION = re.compile(r"<<[^<>\n]*>>")
@@ -46,6 +46,20 @@ class Gsm8k:
         check_int("gsm8k", "limit", self.limit, 0)
         if not self.path and not self.dataset:
             raise ValueError("task gsm8k: path and dataset are both empty")
+
+    @classmethod
+    def example(cls, folder: str) -> Gsm8k:
+        """A task over a few rows of the same form, written to `folder`."""
+        for name, numbers in (("train", range(1000, 1008)), ("test", range(2, 6))):
+            rows = [
+                {
+                    "question": f"Ann has {n} pens and buys as many again. How many has she?",
+                    "answer": f"She has {n}+{n} = <<{n}+{n}={2 * n}>>{2 * n} pens.\n#### {2 * n:,}",
+                }
+                for n in numbers
+            ]
+            write_rows(os.path.join(folder, f"{name}.jsonl"), rows)
+        return cls(path=folder)
 
     def split(self, name: SplitName) -> RowSplit:
         """The problems of "train" or "test"; the files are read here.

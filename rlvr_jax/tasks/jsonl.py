@@ -21,8 +21,9 @@ from rlvr_jax.tasks.base import (
     check_split,
     content_hash,
     in_test,
+    worked,
 )
-from rlvr_jax.tasks.rows import Row, file_sha256, read_rows
+from rlvr_jax.tasks.rows import Row, file_sha256, read_rows, write_rows
 from rlvr_jax.types import Problem
 
 log = logging.getLogger(__name__)
@@ -92,6 +93,23 @@ class Jsonl:
             raise ValueError("task jsonl: prompt_column is empty")
         check_int("jsonl", "limit", self.limit, 0)
         _check_pattern(self.answer_pattern, self.answer_column)
+
+    @classmethod
+    def example(cls, folder: str) -> Jsonl:
+        """A task over forty small sums, written to `folder`."""
+        path = os.path.join(folder, "sums.jsonl")
+        rows = [
+            {"ask": f"{n}+{n}=", "gold": 2 * n, "worked": worked(f"twice {n}", str(2 * n))}
+            for n in range(40)
+        ]
+        write_rows(path, rows)
+        return cls(
+            train_path=path,
+            test_fraction=0.25,
+            prompt_column="ask",
+            answer_column="gold",
+            solution_column="worked",
+        )
 
     def split(self, name: SplitName) -> RowSplit:
         """The problems of "train" or "test"; the files are read here.

@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rlvr_jax.registry import nearest
@@ -80,6 +80,12 @@ def read_rows(path: str) -> tuple[Row, ...]:
     """
     path = os.path.expanduser(path)
     return _read(path, _stamp(path))
+
+
+def write_rows(path: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write records as JSON lines, UTF-8."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def file_sha256(path: str) -> str:
