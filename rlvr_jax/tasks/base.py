@@ -74,6 +74,7 @@ class GeneratedSplit:
 
     def __post_init__(self):
         check_split(self.name)
+        _ = self[0]  # a space that is too small is an error now, not in the middle of a run
 
     def __len__(self) -> int:
         return self.size
