@@ -1,0 +1,188 @@
+"""Every metric: name, unit, what it is taken over, and what is bad.  docs/metrics.md is made of it.
+
+A name may hold <placeholders>: `eval/<set>/pass@<k>` describes eval/test/pass@4.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+# "# section", then lines "name | unit | over | what is bad"; an indented line continues the last.
+_TABLE = """
+# Reward
+reward/mean | reward | judged samples of the rollout | flat for long, or falling
+reward/std | reward | judged samples | 0: nothing left to learn from
+reward/<part> | score | judged samples; one part of the verdict | one part rising alone: the
+    reward is being gamed
+# Groups (the samples of one prompt)
+group/zero_std_frac | share | prompts | near 1: no gradient; too easy or too hard
+group/all_wrong_frac | share | prompts | high and not falling: too hard
+group/all_right_frac | share | prompts | near 1: too easy, nothing to learn
+group/std_mean | reward | prompts; standard deviation within a group | near 0
+# Lengths
+len/mean | tokens | completions, end token included | growing without better reward
+len/p10 | tokens | completions | collapsing to 1
+len/p90 | tokens | completions | at the limit
+len/max | tokens | completions | always at the limit
+len/correct | tokens | accepted completions |
+len/incorrect | tokens | refused completions | runs away from len/correct
+len/truncated_frac | share | completions stopped by the limit | above 0.05
+len/no_eos_frac | share | completions without an end token | above 0.05
+len/repetition_frac | share | completions that end in a repeated phrase | rising: degenerate text
+# Policy
+policy/loss | loss | trained tokens by the aggregator | not finite; its size means little
+policy/entropy | nats | trained tokens; of the sampling distribution | falls to 0 early: no
+    exploration; rises without bound: collapse
+policy/approx_kl | nats | trained tokens; k3 of old to new policy | above 0.05: steps too large
+policy/kl_ref | nats | trained tokens; k3 to the frozen reference | not 0 before the first update:
+    reference and policy differ; later: sudden jumps
+policy/clip_frac | share | trained tokens clipped at either bound | above 0.3
+policy/clip_frac_low | share | trained tokens clipped at the lower bound | above 0.2
+policy/clip_frac_high | share | trained tokens clipped at the upper bound | above 0.2
+policy/dual_clip_frac | share | trained tokens clipped by the dual bound | above 0.01
+policy/ratio_mean | ratio | trained tokens; new over old probability | far from 1
+policy/ratio_max | ratio | trained tokens, maximum | not 1 on the first update of a rollout
+policy/grad_norm | norm | all parameters, before clipping | spikes; steadily above the clip
+policy/update_norm | norm | all parameters, the step taken | spikes
+policy/update_sparsity | share | parameters that did not change | near 1: updates vanish in
+    rounding
+policy/lr | 1 | the schedule at this update |
+policy/updates | count | optimizer updates done in the step | fewer than planned: updates were
+    skipped
+# Advantages
+adv/mean | 1 | trained tokens |
+adv/std | 1 | trained tokens | 0: no gradient
+adv/min | 1 | trained tokens, minimum | below -10: noise taken for signal
+adv/max | 1 | trained tokens, maximum | above 10: noise taken for signal
+# Value head
+value/loss | reward squared | trained tokens | not falling
+value/clip_frac | share | trained tokens whose value moved past the clip | above 0.3
+value/explained_var | share | 1 - variance of the error over variance of the return | below 0
+value/return_mean | reward | trained tokens |
+# Sampler against scorer
+mismatch/kl_k1 | nats | trained tokens; sampler minus scorer log-prob | away from 0: the two
+    compute different models
+mismatch/kl_k3 | nats | trained tokens; sampler to scorer | rising: the early warning
+mismatch/abs_mean | nats | trained tokens | above 0.01 in f32
+mismatch/abs_max | nats | trained tokens, maximum | above 0.05 in f32: not the same distribution
+mismatch/prob_mult_error | ratio | trained tokens; mean of exp(absolute gap) | past 1.02: stale
+    or wrong weights in the sampler
+mismatch/is_mean | ratio | trained tokens, importance weight | away from 1
+mismatch/is_max | ratio | trained tokens, maximum | above 10
+mismatch/is_ess | share | effective sample size over tokens | below 0.5
+mismatch/raw_is_mean | ratio | trained tokens, importance weight before caps | away from 1
+mismatch/raw_is_max | ratio | trained tokens, maximum before caps | above 100
+mismatch/raw_is_ess | share | effective sample size before caps | below 0.5
+mismatch/is_clip_frac | share | trained tokens with a capped weight | above 0.05
+mismatch/masked_frac | share | tokens dropped by the correction | above 0.05
+# Data
+data/epoch | passes | the training split |
+data/tokens | tokens | trained on in the step |
+data/unique_prompts | count | different prompts of the batch | fewer than the batch: repeats
+data/refills | count | extra rollouts to fill the batch | at the cap: the task no longer suits the
+    policy
+data/dropped | count | groups without signal left out | most of the batch
+data/prompts | count | groups that trained | below the batch size
+data/staleness_mean | updates | age of the policy that sampled | growing
+data/staleness_max | updates | age of the policy that sampled, maximum | above the limit set
+# Verifier
+verifier/unknown_frac | share | samples the checker could not judge | above 0.05: a fault of the
+    checker, masked out of training
+verifier/parse_fail | share | samples without a readable answer | not falling: the format is not
+    learned
+verifier/timeout | share | samples whose check ran out of time | above 0.01
+verifier/error | share | samples whose check failed itself | above 0
+verifier/latency_p95 | seconds | checks | near the deadline
+# Supervised warm-up
+sft/loss | nats | target tokens | not falling
+sft/token_acc | share | target tokens predicted as the most likely | not rising
+sft/grad_norm | norm | all parameters, before clipping | spikes
+sft/lr | 1 | the schedule at this update |
+# Evaluation (held-out problems; intervals count problems, not samples)
+eval/<set>/avg@<k> | share | k samples of each problem | falling
+eval/<set>/ci95_lo | share | 95 % interval of avg@k, lower end |
+eval/<set>/ci95_hi | share | 95 % interval of avg@k, upper end |
+eval/<set>/pass@<k> | share | problems; unbiased | large k falling while pass@1 rises: diversity
+    is lost
+eval/<set>/maj@<k> | share | problems; majority of k samples | below avg@k
+eval/<set>/reward | reward | judged samples |
+eval/<set>/unknown_frac | share | samples the checker could not judge | above 0.05
+eval/<set>/len_mean | tokens | completions |
+eval/<set>/len_max | tokens | completions | at the limit
+eval/<set>/len_correct | tokens | accepted completions |
+eval/<set>/len_incorrect | tokens | refused completions |
+eval/<set>/len_truncated_frac | share | completions stopped by the limit | above 0.05
+# Speed and memory (these two sections differ between repeated runs)
+perf/step_s | seconds | one step without evaluation and saving | growing: recompilation, longer
+    text, or a leak
+perf/gen_tok_s | tokens/s | sampled tokens over time/generate | falling
+perf/train_tok_s | tokens/s | trained tokens over time/update and time/logprob |
+perf/tok_s_device | tokens/s | sampled tokens over the step, for each device |
+perf/mfu_train | share | peak arithmetic of the devices |
+perf/mbu_gen | share | peak memory bandwidth while sampling |
+perf/pad_frac | share | positions of the packed batch that are padding | above 0.3
+perf/compiles | count | programs compiled so far | still rising after the first steps
+perf/hbm_peak | bytes | one device | near the device's memory
+perf/host_rss | bytes | this process | rising steadily: a leak
+# Where the time went
+time/generate | seconds | since the last row | most of the step: sampler-bound
+time/verify | seconds | since the last row | visible at all: checker-bound
+time/logprob | seconds | since the last row; old and reference log-probs |
+time/update | seconds | since the last row |
+time/sync | seconds | since the last row; weights to the sampler |
+time/eval | seconds | since the last row | more than training itself
+time/ckpt | seconds | since the last row; the part that blocks | visible: slow disk
+time/other | seconds | since the last row; everything unnamed | large
+# Health
+health/nan | count | updates of the step refused because something was NaN | above 0
+health/inf | count | updates of the step refused because something was infinite | above 0
+health/skipped | count | updates of the step refused as not finite | above 0
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """unit: of the number.  over: what the mean, count or maximum is taken over."""
+
+    section: str
+    name: str
+    unit: str
+    over: str
+    bad: str
+
+
+def _parse(table: str) -> tuple[Metric, ...]:
+    section, metrics = "", []
+    for line in re.sub(r"\n\s+", " ", table.strip()).splitlines():
+        if line.startswith("# "):
+            section = line.removeprefix("# ")
+        else:
+            metrics.append(Metric(section, *(cell.strip() for cell in line.split("|"))))
+    return tuple(metrics)
+
+
+METRICS = _parse(_TABLE)
+_PATTERNS = {
+    metric.name: re.compile(re.sub(r"<\w+>", "[^/@]+", metric.name) + r"\Z") for metric in METRICS
+}
+
+
+def describe(name: str) -> Metric | None:
+    """The entry for a logged name: its own if there is one, else the pattern that fits; or None."""
+    fitting = [metric for metric in METRICS if _PATTERNS[metric.name].match(name)]
+    return next((m for m in fitting if m.name == name), fitting[0] if fitting else None)
+
+
+def markdown() -> str:
+    """The tables of docs/metrics.md."""
+    lines: list[str] = []
+    for section in dict.fromkeys(metric.section for metric in METRICS):
+        lines += [f"## {section}", "", "| name | unit | over | what is bad |", "| --- " * 4 + "|"]
+        lines += [
+            f"| `{m.name}` | {m.unit} | {m.over} | {m.bad} |"
+            for m in METRICS
+            if m.section == section
+        ]
+        lines.append("")
+    return "\n".join(lines)
