@@ -31,6 +31,8 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     looks_local = name.startswith((".", "~", os.sep)) or name.count("/") > 1
     if not name or (looks_local and not folder.is_dir()):
         raise ValueError(f'no tokenizer folder "{name}" (allowed: "char", a folder, a hub name)')
+    if not folder.is_dir() and nearest(name, ["char"]):  # not worth a minute of hub retries
+        raise ValueError(f'no tokenizer "{name}"{nearest(name, ["char"])}')
     try:
         return load_transformers().AutoTokenizer.from_pretrained(
             str(folder) if folder.is_dir() else name
@@ -39,9 +41,8 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     # (unknown tokenizer class), KeyError and ImportError (a dependency of that class).
     except (OSError, ValueError, KeyError, ImportError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        hint = nearest(name, ["char"])
         raise ValueError(
-            f'no tokenizer "{name}"{hint} (allowed: "char", a folder that holds tokenizer files, '
+            f'no tokenizer "{name}" (allowed: "char", a folder that holds tokenizer files, '
             f"a hub name): {reason}"
         ) from error
 

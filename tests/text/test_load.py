@@ -51,7 +51,13 @@ def test_folder_without_a_tokenizer_is_one_line(tmp_path):
     assert "\n" not in str(error.value)
 
 
-def test_hub_name_that_does_not_load_names_the_near_one(monkeypatch):
+def test_misspelt_char_does_not_ask_the_hub(monkeypatch):
+    monkeypatch.setattr(load_module, "load_transformers", None)
+    with pytest.raises(ValueError, match='no tokenizer "chra"; did you mean "char"'):
+        load_tokenizer("chra")
+
+
+def test_hub_name_that_does_not_load_is_one_line(monkeypatch):
     class Hub:
         class AutoTokenizer:
             @staticmethod
@@ -59,8 +65,8 @@ def test_hub_name_that_does_not_load_names_the_near_one(monkeypatch):
                 raise OSError(f"{name} is not there\nand a second line")
 
     monkeypatch.setattr(load_module, "load_transformers", lambda: Hub)
-    with pytest.raises(ValueError, match='did you mean "char".*chr is not there') as error:
-        load_tokenizer("chr")
+    with pytest.raises(ValueError, match='no tokenizer "o/m".*: o/m is not there$') as error:
+        load_tokenizer("o/m")
     assert "\n" not in str(error.value)
 
 
