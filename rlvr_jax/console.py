@@ -26,6 +26,7 @@ SHOWN = {  # short names of the numbers on the view and on plain lines, in this 
     "sft/token_acc": "token acc",
     "policy/entropy": "entropy",
     "policy/kl_ref": "kl",
+    "policy/kl_ref_k3": "kl",
     "len/mean": "length",
     "group/zero_std_frac": "even groups",
     "perf/gen_tok_s": "gen tok/s",

@@ -37,6 +37,12 @@ policy/entropy | nats | trained tokens; of the sampling distribution | falls to 
 policy/approx_kl | nats | trained tokens; k3 of old to new policy | above 0.05: steps too large
 policy/kl_ref | nats | trained tokens; k3 to the frozen reference | not 0 before the first update:
     reference and policy differ; later: sudden jumps
+policy/kl_ref_<estimator> | nats | trained tokens; k1, k2 and k3 to the reference | k1 and
+    k3 far apart: few samples carry the estimate
+policy/picked_frac | share | trained tokens that a covariance rule picked | far from the share set
+policy/gate_mean | 1 | trained tokens; slope of the soft gate (SAPO) | near 0: no token learns
+policy/taper_mean | 1 | trained tokens; taper weight | near 0: no token learns
+policy/sequence_log_ratio | nats | sequences; log of new over old probability | far from 0
 policy/clip_frac | share | trained tokens clipped at either bound | above 0.3
 policy/clip_frac_low | share | trained tokens clipped at the lower bound | above 0.2
 policy/clip_frac_high | share | trained tokens clipped at the upper bound | above 0.2

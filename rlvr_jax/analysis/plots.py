@@ -252,8 +252,9 @@ def entropy(run: Run) -> Figure | None:
 
 def kl_reference(run: Run) -> Figure | None:
     """KL divergence to the frozen reference: how far the policy has gone."""
-    curves = [Curve("policy/kl_ref", "KL", VIOLET)]
-    return _curves(run, "KL to the reference", curves, "nats a token")
+    names = [n for n in ("policy/kl_ref", "policy/kl_ref_k3") if _with(run, [n])]
+    curves = [Curve(name, "KL", VIOLET) for name in names[:1]]
+    return _curves(run, "KL to the reference (k3)", curves, "nats a token")
 
 
 def sampler_gap(run: Run) -> Figure | None:

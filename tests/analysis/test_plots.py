@@ -60,3 +60,9 @@ def test_smoothing_keeps_constants_lengths_and_short_series():
     np.testing.assert_allclose(line[20:-20], np.arange(200)[20:-20])
     noise = np.random.default_rng(0).normal(size=1000)
     assert smooth(noise).std() < 0.3 and math.isclose(noise[:31].mean(), smooth(noise)[0])
+
+
+def test_the_kl_is_found_under_either_name(tmp_path):
+    rows = [f'{{"step": {i}, "stage": "rl", "policy/kl_ref_k3": {i / 10}}}' for i in range(5)]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(rows) + "\n")
+    assert png(PLOTS["kl"].draw(read_run(tmp_path)))
