@@ -55,17 +55,8 @@ class EvalReport:
         correct, stops = np.asarray(correct, bool), np.asarray(stop_reasons)
         valid = np.ones_like(correct) if valid is None else np.asarray(valid, bool)
         rewards, lengths = np.asarray(rewards, np.float64), np.asarray(lengths, np.float64)
-        for name, array in {
-            "rewards": rewards,
-            "lengths": lengths,
-            "stop_reasons": stops,
-            "valid": valid,
-        }.items():
-            if array.shape != correct.shape or correct.ndim != 2 or correct.size == 0:
-                raise ValueError(
-                    f"correct has shape {correct.shape} and {name} {array.shape}; both must be "
-                    "[problems, k] with at least one sample"
-                )
+        arrays = {"rewards": rewards, "lengths": lengths, "stop_reasons": stops, "valid": valid}
+        _check_shapes(correct, arrays)
         right, judged = (correct & valid).sum(1), valid.sum(1)
         kept = judged > 0
         mean_reward = np.where(valid, rewards, 0.0).sum(1)[kept] / judged[kept]
@@ -137,6 +128,15 @@ class EvalReport:
         if self.maj is not None:
             flat[f"{prefix}/maj@{self.samples}"] = self.maj.value
         return flat | {f"{prefix}/len_{k}": v for k, v in self.lengths.items()}
+
+
+def _check_shapes(correct: np.ndarray, arrays: Mapping[str, np.ndarray]) -> None:
+    for name, array in arrays.items():
+        if array.shape != correct.shape or correct.ndim != 2 or correct.size == 0:
+            raise ValueError(
+                f"correct has shape {correct.shape} and {name} {array.shape}; both must be "
+                "[problems, k] with at least one sample"
+            )
 
 
 def _pass_estimate(right: np.ndarray, judged: np.ndarray, k: int) -> Estimate:

@@ -3,6 +3,9 @@
 import contextlib
 import io
 import json
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -206,3 +209,31 @@ def test_the_clock_survives_an_exception_and_refuses_unknown_parts():
     assert clock.drain() == {"time/verify": 1.0, "time/update": 1.0, "time/other": 0.0}
     with pytest.raises(ValueError, match='did you mean "generate"'), clock("generat"):
         pass
+
+
+WRITER = """
+import sys, rlvr_jax.log as log
+run = log.RunLog(sys.argv[1], [log.StagePlan("rl", 10**9)])
+for step in range(1, 10**9):
+    run.metrics("rl", step, {f"policy/x{i}": step / 7 for i in range(50)})
+"""
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.05, 0.11])
+def test_a_real_sigkill_leaves_whole_rows(tmp_path, wait):
+    command = [sys.executable, "-c", WRITER, str(tmp_path)]
+    path = tmp_path / "metrics.jsonl"
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not (path.exists() and path.stat().st_size > 20_000) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(wait)
+    process.kill()
+    process.wait()
+    steps = [row["step"] for row in read_rows(path)]
+    assert steps == list(range(1, len(steps) + 1)) and len(steps) > 5
+    with contextlib.closing(RunLog(tmp_path, [StagePlan("rl", 10)])) as log:
+        log.truncate("rl", 5)
+        log.metrics("rl", 6, {"policy/x0": 6 / 7})
+    assert [row["step"] for row in read_rows(path)] == [1, 2, 3, 4, 5, 6]
+    assert [step for step, _ in events(tmp_path, "rl", "policy/x0")] == [1, 2, 3, 4, 5, 6]

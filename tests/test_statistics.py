@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from rlvr_jax.statistics import (
     Estimate,
@@ -169,3 +171,80 @@ def test_estimates_survive_json():
     for estimate in (Estimate(0.5, 0.4, 0.6, 10), mean_ci([1.0], proportion=False)):
         assert Estimate.from_json(estimate.to_json()).to_json() == estimate.to_json()
     assert str(Estimate(0.5, 0.4, 0.6, 10)) == "0.500 [0.400, 0.600]"
+
+
+@st.composite
+def tallies(draw):
+    """(correct, n, k) that pass@k accepts."""
+    n = draw(st.integers(1, 200))
+    return draw(st.integers(0, n)), n, draw(st.integers(1, n))
+
+
+@settings(max_examples=200, deadline=None)
+@given(tallies())
+def test_pass_at_k_is_a_probability_that_grows(tally):
+    correct, n, k = tally
+    value = pass_at_k(correct, n, k)
+    assert 0.0 <= value <= 1.0
+    assert value >= correct / n - 1e-12
+    if k > 1:
+        assert value >= pass_at_k(correct, n, k - 1) - 1e-12
+    if correct > 0:
+        assert value >= pass_at_k(correct - 1, n, k) - 1e-12
+
+
+def test_pass_at_k_is_unbiased():
+    """Mean over binomial tallies of 8 samples is 1 - (1 - p)^k, exactly."""
+    n, p = 8, 0.3
+    chance = [math.comb(n, c) * p**c * (1 - p) ** (n - c) for c in range(n + 1)]
+    for k in (1, 2, 4, 8):
+        mean = sum(w * pass_at_k(c, n, k) for c, w in enumerate(chance))
+        assert mean == pytest.approx(1 - (1 - p) ** k, abs=1e-12)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["1", "2", "3", None]), st.booleans()), min_size=1))
+def test_a_majority_vote_is_a_share_and_ignores_the_order(pairs):
+    answers, correct = [a for a, _ in pairs], [c for _, c in pairs]
+    value = maj_at_k(answers, correct)
+    assert 0.0 <= value <= 1.0
+    assert value == pytest.approx(maj_at_k(answers[::-1], correct[::-1]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=60))
+def test_an_interval_holds_its_value_and_stays_in_bounds(counts):
+    estimate = mean_ci([c / 8 for c in counts], samples=8)
+    assert 0.0 <= estimate.lo <= estimate.value <= estimate.hi <= 1.0
+    assert estimate.hi - estimate.lo > 0
+    mirrored = mean_ci([1 - c / 8 for c in counts], samples=8)
+    assert (mirrored.lo, mirrored.hi) == pytest.approx((1 - estimate.hi, 1 - estimate.lo), abs=1e-9)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40))
+def test_a_paired_difference_turns_its_sign_with_the_order(pairs):
+    before, after = [a / 4 for a, _ in pairs], [b / 4 for _, b in pairs]
+    there, back = paired_difference(before, after), paired_difference(after, before)
+    assert -1 <= there.lo <= there.value <= there.hi <= 1
+    assert (there.lo, there.hi) == pytest.approx((-back.hi, -back.lo))
+
+
+def test_more_problems_make_every_interval_narrower():
+    for function in (mean_ci, bootstrap_ci, lambda v: paired_difference(np.zeros(len(v)), v)):
+        widths = []
+        for n in (10, 100, 1000):
+            estimate = function(np.tile([0.0, 1.0], n // 2))
+            widths.append(estimate.hi - estimate.lo)
+        assert widths[0] > 2 * widths[1] > 4 * widths[2]
+
+
+def test_the_paired_interval_covers_the_truth():
+    rng, hits, rounds = np.random.default_rng(3), 0, 400
+    for _ in range(rounds):
+        rates = rng.beta(1, 1, 50)
+        better = rates + 0.2 * (1 - rates)
+        before, after = rng.binomial(4, rates) / 4, rng.binomial(4, better) / 4
+        estimate = paired_difference(before, after)
+        hits += estimate.lo <= 0.1 <= estimate.hi
+    assert hits / rounds >= 0.92
