@@ -36,7 +36,19 @@ class LossInputs:
     reward_B: jax.Array | None = None  # f32   scalar reward of each sequence
     correct_B: jax.Array | None = None  # bool  the verifier accepted the answer
     nll_weight_BT: jax.Array | None = None  # f32   1 / (tokens of accepted answers) on those tokens
-    picked_BT: jax.Array | None = None  # bool  chosen on the whole minibatch (losses/select.py)
+    picked_BT: jax.Array | None = None  # bool  tokens a covariance loss chose (Objective.prepare)
+    keep_BT: jax.Array | None = None  # bool  tokens of high entropy (Objective.prepare)
+
+
+@pytree
+class ValueInputs:
+    """What the critic's loss looks at."""
+
+    value_BT: jax.Array  # f32   current critic, at the state before token t; carries gradient
+    old_value_BT: jax.Array  # f32   the critic when the rollout was made
+    return_BT: jax.Array  # f32   target, from the advantage estimator
+    mask_BT: jax.Array  # bool  True where the token is trained on
+    weight_BT: jax.Array  # f32   aggregation weight, 0 where masked
 
 
 @pytree

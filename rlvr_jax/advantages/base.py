@@ -65,3 +65,23 @@ def last_token(mask_BT: jax.Array) -> jax.Array:
     """True at the last unmasked token of each row; a fully masked row has none.  bool [B, T]."""
     after_BT = jnp.cumsum(mask_BT[:, ::-1], axis=1)[:, ::-1]
     return mask_BT & (after_BT == 1)
+
+
+def reward_to_go(reward_BT: jax.Array, mask_BT: jax.Array, gamma: float = 1.0) -> jax.Array:
+    """sum_{s >= t} gamma^{n(t, s)} r_s, n the number of unmasked tokens from t to s.
+
+    Masked tokens neither pay nor discount: the sum is carried across them.  0 where masked.
+    """
+    reward_BT = jnp.where(mask_BT, reward_BT, 0.0)
+    if gamma == 1.0:
+        return_BT = jnp.cumsum(reward_BT[:, ::-1], axis=1)[:, ::-1]
+        return jnp.where(mask_BT, return_BT, 0.0)
+
+    def step(later_B, column):
+        reward_B, mask_B = column
+        later_B = jnp.where(mask_B, reward_B + gamma * later_B, later_B)
+        return later_B, later_B
+
+    start_B = jnp.zeros_like(reward_BT[:, 0])
+    return_TB = jax.lax.scan(step, start_B, (reward_BT.T, mask_BT.T), reverse=True)[1]
+    return jnp.where(mask_BT, return_TB.T, 0.0)

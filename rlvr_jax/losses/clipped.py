@@ -21,14 +21,23 @@ def check_clip(eps_low: float, eps_high: float) -> None:
         )
 
 
-def clip_metrics(ratio: jax.Array, x: LossInputs, low: float, high: float) -> Metrics:
+def clipped_objective(
+    ratio: jax.Array, adv: jax.Array, eps_low: float, eps_high: float
+) -> jax.Array:
+    """min(r A, clip(r, 1 - eps_low, 1 + eps_high) A), to be maximised."""
+    return jnp.minimum(ratio * adv, jnp.clip(ratio, 1 - eps_low, 1 + eps_high) * adv)
+
+
+def clip_metrics(ratio_BT: jax.Array, x: LossInputs, eps_low: float, eps_high: float) -> Metrics:
     """Shares of tokens whose gradient the clip removes, by side.
 
-    low: ratio under `low` and a negative advantage; high: ratio above `high` and a positive one.
+    low: ratio under 1 - eps_low and A < 0; high: ratio above 1 + eps_high and A > 0.
     """
+    low_BT = (ratio_BT < 1 - eps_low) & (x.adv_BT < 0)
+    high_BT = (ratio_BT > 1 + eps_high) & (x.adv_BT > 0)
     return {
-        "policy/clip_frac_low": token_metric((ratio < low) & (x.adv_BT < 0), x.mask_BT),
-        "policy/clip_frac_high": token_metric((ratio > high) & (x.adv_BT > 0), x.mask_BT),
+        "policy/clip_frac_low": token_metric(low_BT, x.mask_BT),
+        "policy/clip_frac_high": token_metric(high_BT, x.mask_BT),
     }
 
 
@@ -47,13 +56,64 @@ class Clipped:
     def __post_init__(self):
         check_clip(self.eps_low, self.eps_high)
 
-    def objective(self, ratio_BT: jax.Array, adv_BT: jax.Array) -> jax.Array:
-        """The clipped objective of each token (to be maximised)."""
-        bounded_BT = jnp.clip(ratio_BT, 1 - self.eps_low, 1 + self.eps_high)
-        return jnp.minimum(ratio_BT * adv_BT, bounded_BT * adv_BT)
+    def __call__(self, x: LossInputs) -> tuple[jax.Array, Metrics]:
+        x = under_mask(x)
+        ratio_BT = jnp.exp(log_ratio(x.logp_BT, x.old_logp_BT, x.mask_BT))
+        objective_BT = clipped_objective(ratio_BT, x.adv_BT, self.eps_low, self.eps_high)
+        return weighted_sum(-objective_BT, x), clip_metrics(
+            ratio_BT, x, self.eps_low, self.eps_high
+        )
+
+
+@LOSSES.register("dual_clip")
+@dataclasses.dataclass(frozen=True)
+class DualClip:
+    """The clipped objective, for A < 0 not below c A: max(min(r A, clip(r) A), c A).
+
+    Ye et al., arXiv 1912.09729, eq. 5.  Bounds what one token that the policy has come to like can
+    pull down; without it the loss of A < 0 grows with r without limit.
+    """
+
+    eps_low: float = 0.2
+    eps_high: float = 0.2
+    dual: float = 3.0
+    level: ClassVar[str] = "token"
+
+    def __post_init__(self):
+        check_clip(self.eps_low, self.eps_high)
+        if self.dual <= 1 + self.eps_high:
+            raise ValueError(f"dual must be above 1 + eps_high, it is {self.dual}")
 
     def __call__(self, x: LossInputs) -> tuple[jax.Array, Metrics]:
         x = under_mask(x)
         ratio_BT = jnp.exp(log_ratio(x.logp_BT, x.old_logp_BT, x.mask_BT))
-        loss = weighted_sum(-self.objective(ratio_BT, x.adv_BT), x)
-        return loss, clip_metrics(ratio_BT, x, 1 - self.eps_low, 1 + self.eps_high)
+        objective_BT = clipped_objective(ratio_BT, x.adv_BT, self.eps_low, self.eps_high)
+        floor_BT = jnp.maximum(objective_BT, self.dual * x.adv_BT)
+        objective_BT = jnp.where(x.adv_BT < 0, floor_BT, objective_BT)
+        bound_BT = (ratio_BT > self.dual) & (x.adv_BT < 0)
+        metrics = clip_metrics(ratio_BT, x, self.eps_low, self.eps_high)
+        metrics["policy/dual_clip_frac"] = token_metric(bound_BT, x.mask_BT)
+        return weighted_sum(-objective_BT, x), metrics
+
+
+@LOSSES.register("two_sided")
+@dataclasses.dataclass(frozen=True)
+class TwoSided:
+    """l = -min(min(r, delta) A, clip(r, 1 - eps_low, 1 + eps_high) A).
+
+    INTELLECT-2, arXiv 2505.07291, eq. 1; the paper uses delta 4 and eps 0.2.  The same function as
+    `dual_clip` with c = delta; both names are used in the field.
+    """
+
+    eps_low: float = 0.2
+    eps_high: float = 0.2
+    delta: float = 4.0
+    level: ClassVar[str] = "token"
+
+    def __post_init__(self):
+        check_clip(self.eps_low, self.eps_high)
+        if self.delta <= 1 + self.eps_high:
+            raise ValueError(f"delta must be above 1 + eps_high, it is {self.delta}")
+
+    def __call__(self, x: LossInputs) -> tuple[jax.Array, Metrics]:
+        return DualClip(self.eps_low, self.eps_high, self.delta)(x)

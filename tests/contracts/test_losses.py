@@ -4,7 +4,6 @@ import dataclasses
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -29,15 +28,15 @@ def make_inputs(seed=0, *, off_policy=0.3, mode="seq_mean_token_mean") -> LossIn
         mask_BT, mode, group_B=np.arange(ROWS) // 2, num_groups=ROWS // 2, length_limit=12
     )
     return LossInputs(
-        logp_BT=jnp.asarray(logp_BT),
-        old_logp_BT=jnp.asarray(old_BT),
-        adv_BT=jnp.asarray(adv_BT),
-        mask_BT=jnp.asarray(mask_BT),
-        weight_BT=jnp.asarray(weight_BT),
-        entropy_BT=jnp.asarray(rng.uniform(0.1, 2.0, (ROWS, WIDTH)).astype(F32)),
-        ref_logp_BT=jnp.asarray(old_BT + F32(0.1)),
-        sampler_logp_BT=jnp.asarray(old_BT + F32(0.01)),
-        picked_BT=jnp.asarray(mask_BT & (rng.uniform(size=mask_BT.shape) < 0.3)),
+        logp_BT=np.asarray(logp_BT),
+        old_logp_BT=np.asarray(old_BT),
+        adv_BT=np.asarray(adv_BT),
+        mask_BT=np.asarray(mask_BT),
+        weight_BT=np.asarray(weight_BT),
+        entropy_BT=np.asarray(rng.uniform(0.1, 2.0, (ROWS, WIDTH)).astype(F32)),
+        ref_logp_BT=np.asarray(old_BT + F32(0.1)),
+        sampler_logp_BT=np.asarray(old_BT + F32(0.01)),
+        picked_BT=np.asarray(mask_BT & (rng.uniform(size=mask_BT.shape) < 0.3)),
     )
 
 
@@ -51,11 +50,11 @@ def compiled(loss):
 
 def gradient(loss, x):
     (value, _), grad_BT = compiled(loss)(x.logp_BT, x)
-    return value, grad_BT
+    return np.asarray(value), np.asarray(grad_BT)
 
 
 def metrics(loss, x):
-    return compiled(loss)(x.logp_BT, x)[0][1]
+    return jax.tree.map(np.asarray, compiled(loss)(x.logp_BT, x)[0][1])
 
 
 def rows(x, index):
@@ -70,18 +69,16 @@ def loss(request):
 def test_masked_tokens_get_no_gradient(loss):
     x = make_inputs()
     grad_BT = gradient(loss, x)[1]
-    assert jnp.all(jnp.where(x.mask_BT, 0.0, grad_BT) == 0)
-    assert jnp.any(grad_BT != 0)
+    assert np.all(np.where(x.mask_BT, 0.0, grad_BT) == 0)
+    assert np.any(grad_BT != 0)
 
 
-@pytest.mark.parametrize("garbage", [jnp.nan, jnp.inf, -jnp.inf, 1e30])
+@pytest.mark.parametrize("garbage", [np.nan, np.inf, -np.inf, 1e30])
 def test_content_under_the_mask_is_irrelevant(loss, garbage):
     x = make_inputs()
 
     def spoil(a):
-        if a.dtype == jnp.bool_:
-            return a
-        return jnp.where(x.mask_BT, a, garbage)
+        return a if a.dtype == np.bool_ else np.where(x.mask_BT, a, F32(garbage))
 
     spoiled = jax.tree.map(spoil, x)
     for a, b in zip(gradient(loss, x), gradient(loss, spoiled), strict=True):
@@ -94,18 +91,16 @@ def test_on_policy_gradient_is_minus_advantage_times_weight(loss):
     x = make_inputs(off_policy=0.0)
     weight_BT = x.weight_BT
     if loss.level == "bandit":
-        weight_BT = jnp.where(x.mask_BT, weight_BT.sum(1, keepdims=True), 0.0)
-    if type(loss).__name__ == "KLCov":  # |log ratio| has slope 0 at 0 by convention
-        x = dataclasses.replace(x, picked_BT=jnp.zeros_like(x.mask_BT))
+        weight_BT = np.where(x.mask_BT, weight_BT.sum(1, keepdims=True), 0.0)
     if type(loss).__name__ == "ClipCov":
-        weight_BT = jnp.where(x.picked_BT, 0.0, weight_BT)
+        weight_BT = np.where(x.picked_BT, 0.0, weight_BT)
     np.testing.assert_allclose(gradient(loss, x)[1], -x.adv_BT * weight_BT, atol=1e-6)
 
 
 def test_no_advantage_no_gradient_on_policy(loss):
     x = make_inputs(off_policy=0.0)
-    x = dataclasses.replace(x, adv_BT=jnp.zeros_like(x.adv_BT))
-    assert jnp.all(gradient(loss, x)[1] == 0)
+    x = dataclasses.replace(x, adv_BT=np.zeros_like(x.adv_BT))
+    assert np.all(gradient(loss, x)[1] == 0)
 
 
 def test_order_of_rows_is_irrelevant(loss):
@@ -120,7 +115,7 @@ def test_order_of_rows_is_irrelevant(loss):
 def test_padding_is_irrelevant(loss):
     x = make_inputs()
     value, grad_BT = gradient(loss, x)
-    wider = jax.tree.map(lambda a: jnp.pad(a, ((0, 2), (0, 3))), x)
+    wider = jax.tree.map(lambda a: np.pad(a, ((0, 2), (0, 3))), x)
     wide, wide_grad_BT = gradient(loss, wider)
     np.testing.assert_allclose(value, wide, atol=1e-6)
     np.testing.assert_allclose(grad_BT, wide_grad_BT[:ROWS, :WIDTH], atol=1e-7)
@@ -131,11 +126,11 @@ def test_finite_far_from_the_old_policy(loss, shift):
     x = make_inputs()
     x = dataclasses.replace(x, logp_BT=x.old_logp_BT + shift)
     value, grad_BT = gradient(loss, x)
-    assert jnp.isfinite(value) and jnp.all(jnp.isfinite(grad_BT))
+    assert np.isfinite(value) and np.all(np.isfinite(grad_BT))
 
 
-@pytest.mark.parametrize("parts", [2, 6])
-def test_micro_batches_add_up_to_the_batch(loss, parts):
+def test_micro_batches_add_up_to_the_batch(loss):
+    parts = 3
     objective = Objective(loss=loss, entropy_coef=0.01)
     for mode in AGGREGATIONS:
         x = make_inputs(mode=mode)
@@ -143,7 +138,7 @@ def test_micro_batches_add_up_to_the_batch(loss, parts):
         pieces = [rows(x, index) for index in np.split(np.arange(ROWS), parts)]
         results = [gradient(objective, piece) for piece in pieces]
         np.testing.assert_allclose(value, sum(v for v, _ in results), atol=1e-6)
-        np.testing.assert_array_equal(grad_BT, jnp.concatenate([g for _, g in results]))
+        np.testing.assert_array_equal(grad_BT, np.concatenate([g for _, g in results]))
         merged = functools.reduce(merge_metrics, (metrics(objective, p) for p in pieces))
         whole, merged = finish_metrics(metrics(objective, x)), finish_metrics(merged)
         assert whole.keys() == merged.keys()
@@ -156,10 +151,10 @@ def test_micro_batches_add_up_to_the_batch(loss, parts):
 def test_all_rows_masked_is_exactly_zero(loss):
     x = make_inputs()
     x = dataclasses.replace(
-        x, mask_BT=jnp.zeros_like(x.mask_BT), weight_BT=jnp.zeros_like(x.weight_BT)
+        x, mask_BT=np.zeros_like(x.mask_BT), weight_BT=np.zeros_like(x.weight_BT)
     )
     value, grad_BT = gradient(loss, x)
-    assert value == 0 and jnp.all(grad_BT == 0)
+    assert value == 0 and np.all(grad_BT == 0)
 
 
 def test_hashable_equal_and_documented(loss):
@@ -171,4 +166,4 @@ def test_hashable_equal_and_documented(loss):
 def test_metric_names_say_where_they_belong(loss):
     for name, (total, count) in metrics(loss, make_inputs()).items():
         assert name.startswith("policy/")
-        assert jnp.ndim(total) == 0 and jnp.ndim(count) == 0
+        assert np.ndim(total) == 0 and np.ndim(count) == 0
