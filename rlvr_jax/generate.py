@@ -106,9 +106,10 @@ def sample_keys(address: jax.Array, uid_N: jax.Array, sample_NG: jax.Array) -> j
 
 
 def _uniform(key_NG: jax.Array, time: jax.Array) -> jax.Array:
-    flat = key_NG.reshape(-1)
-    draw_one = lambda k: jax.random.uniform(jax.random.fold_in(k, time))  # noqa: E731
-    return jax.vmap(draw_one)(flat).reshape(key_NG.shape)
+    def one(key):
+        return jax.random.uniform(jax.random.fold_in(key, time))
+
+    return jax.vmap(one)(key_NG.reshape(-1)).reshape(key_NG.shape)
 
 
 def _is_stop(token: jax.Array, stop_ids: tuple[int, ...]) -> jax.Array:
@@ -135,9 +136,8 @@ def _prefill(static: _Static, capacity: int, params, batch, address):
     config, positions = static.model, jnp.arange(tokens_NP.shape[1])
     allowed = (positions[:, None] >= positions) & (positions < length_N[:, None, None])
     rows = jnp.broadcast_to(positions, tokens_NP.shape)
-    keep = lambda k, v: (jnp.transpose(k, (0, 2, 3, 1)), jnp.transpose(v, (0, 2, 1, 3)))  # noqa:
-    E731 hidden, prompt_kv = tf.forward(
-        config, params, tokens_NP, rows, allowed, mesh=static.mesh, keep=keep
+    hidden, prompt_kv = tf.forward(
+        config, params, tokens_NP, rows, allowed, mesh=static.mesh, keep=_decode_layout
     )
     last_ND = jnp.take_along_axis(hidden, (length_N - 1)[:, None, None], axis=1)[:, 0]
     z_NV = tf.logits_of(config, tf.head_weight(params), last_ND, static.mesh)
@@ -158,6 +158,12 @@ def _prefill(static: _Static, capacity: int, params, batch, address):
     )
     first = (token_NG[..., None], logp_NG[..., None], state.length_NG, state.done_NG, state.time)
     return state, _to_every_host(static, first)
+
+
+def _decode_layout(k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Keys [N, P, K, d] to [N, K, d, P] and values to [N, K, P, d]: both products of a decoding
+    step then run along contiguous memory."""
+    return jnp.transpose(k, (0, 2, 3, 1)), jnp.transpose(v, (0, 2, 1, 3))
 
 
 def _empty_cache(config: ModelConfig, slots: tuple[int, int], capacity: int, mesh: Mesh | None):
@@ -282,7 +288,9 @@ def _regrid(static: _Static, capacity: int, state: DecodeState, prompt_N, slot_N
         pad[at] = (0, capacity - x.shape[at])
         return jnp.pad(x, pad)
 
-    k_v = lambda pair: (grow(rows(pair[0], axis), -1), grow(rows(pair[1], axis), -2))  # noqa: E731
+    def k_v(pair):
+        return grow(rows(pair[0], axis), -1), grow(rows(pair[1], axis), -2)
+
     return DecodeState(
         prompt_kv=jax.tree.map(lambda x: jnp.take(x, prompt_N, axis=axis), state.prompt_kv),
         kv=tuple(map(k_v, state.kv)) if static.model.unroll else k_v(state.kv),

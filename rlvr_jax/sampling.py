@@ -72,16 +72,23 @@ def _truncate(z: jax.Array, border: jax.Array, keep: jax.Array | None) -> jax.Ar
     return jnp.where(z >= border, z, NEG)
 
 
-def token_logprob(z: jax.Array, token: jax.Array) -> jax.Array:
-    """log softmax(z)[token]; z [..., V] float32, token [...] int32."""
-    chosen = jnp.take_along_axis(z, token[..., None], axis=-1)[..., 0]
-    return chosen - jax.nn.logsumexp(z, axis=-1)
+def logp_and_entropy(
+    z: jax.Array, token: jax.Array, entropy_grad: bool = False
+) -> tuple[jax.Array, jax.Array]:
+    """log softmax(z)[token] and -sum p log p (nats) of softmax(z); z [..., V] float32, token [...].
 
-
-def entropy(z: jax.Array) -> jax.Array:
-    """-sum p log p of softmax(z), in nats; impossible tokens contribute nothing."""
-    logp = z - jax.nn.logsumexp(z, axis=-1, keepdims=True)
-    return -jnp.sum(jnp.where(z > NEG / 2, jnp.exp(logp) * logp, 0.0), axis=-1)
+    entropy_grad: False keeps the entropy out of the backward pass.  With e = exp(z - max z) and
+    Z = sum e, the entropy is log Z - sum e (z - max z) / Z; impossible tokens have e = 0.
+    """
+    top = jax.lax.stop_gradient(jnp.max(z, axis=-1, keepdims=True))
+    shifted = z - top
+    log_total = jnp.log(jnp.sum(jnp.exp(shifted), axis=-1))
+    logp = jnp.take_along_axis(shifted, token[..., None], axis=-1)[..., 0] - log_total
+    s = shifted if entropy_grad else jax.lax.stop_gradient(shifted)
+    s = jnp.where(s > NEG / 2, s, 0.0)
+    e = jnp.where(shifted > NEG / 2, jnp.exp(s), 0.0)
+    total = jnp.sum(e, axis=-1)
+    return logp, jnp.log(total) - jnp.sum(e * s, axis=-1) / total
 
 
 def draw(z: jax.Array, uniform: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -1,0 +1,287 @@
+"""From experience to new parameters: one state, one gradient step, one optimizer step.
+
+A minibatch is packed into micro-batches of one shape.  `grad` runs on each and adds up gradients
+and metrics; `apply` divides nothing (the weights in LossInputs already did), clips, and steps.
+Both are jitted once and donate what they replace.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.sharding import Mesh
+
+from rlvr_jax.batch import LossInputs, Metrics, pytree
+from rlvr_jax.losses import Coefs, Objective, finish_metrics, merge_metrics
+from rlvr_jax.masking import nll_weights, token_weights
+from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.packing import PackConfig, PackedRows, Sequences, pack
+from rlvr_jax.sampling import SamplingConfig
+from rlvr_jax.scoring import score
+from rlvr_jax.sharding import batch_shards, put_batch, replicated, tree_shardings
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimConfig:
+    """AdamW.  Steps are optimizer updates."""
+
+    learning_rate: float = 1e-3
+    schedule: str = "constant"  # constant | linear | cosine, after the warm-up, down to final_scale
+    warmup_steps: int = 0
+    final_scale: float = 0.0  # learning rate at the end as a share of learning_rate
+    weight_decay: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.95
+    eps: float = 1e-8
+    clip_norm: float = 1.0  # global gradient norm; 0 = off
+
+    def __post_init__(self):
+        if self.schedule not in ("constant", "linear", "cosine"):
+            raise ValueError(
+                f'optim.schedule must be constant, linear or cosine; got "{self.schedule}"'
+            )
+        if self.learning_rate < 0 or self.clip_norm < 0 or self.warmup_steps < 0:
+            raise ValueError("optim.learning_rate, clip_norm and warmup_steps must not be negative")
+
+
+@dataclasses.dataclass(frozen=True)
+class AggregationConfig:
+    """How token losses become one number (docs/algorithms.md)."""
+
+    mode: str = "token_mean"
+    length_limit: int = 0  # divisor of mode "const"; 0 = decode.max_new_tokens
+
+
+@pytree
+class TrainState:
+    """The only state that training changes."""
+
+    step: jax.Array  # int32 optimizer updates so far, skipped ones included
+    params: Any
+    opt_state: Any
+    bad_steps: jax.Array  # int32 updates in a row that were skipped for a non-finite gradient
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Experience:
+    """A judged rollout, on the host; B rows, prompt-major by `sequences.prompt_of_B`."""
+
+    sequences: Sequences
+    mask_BT: np.ndarray  # bool   trained tokens
+    sampler_logp_BT: np.ndarray  # f32
+    old_logp_BT: np.ndarray  # f32
+    adv_BT: np.ndarray  # f32
+    reward_B: np.ndarray  # f32
+    correct_B: np.ndarray  # bool
+    ref_logp_BT: np.ndarray | None = None  # f32
+
+    def rows(self, index: np.ndarray) -> Experience:
+        """The experience of some rows."""
+        s = self.sequences
+        part = {
+            f.name: getattr(self, f.name)[index]
+            for f in dataclasses.fields(self)
+            if isinstance(getattr(self, f.name), np.ndarray)
+        }
+        sequences = Sequences(
+            s.prompts, s.prompt_of_B[index], s.tokens_BT[index], s.length_B[index]
+        )
+        return dataclasses.replace(self, sequences=sequences, **part)
+
+
+def make_schedule(config: OptimConfig, total_steps: int) -> optax.Schedule:
+    """Learning rate by update count: linear warm-up, then the chosen decay over what is left."""
+    rest = max(1, total_steps - config.warmup_steps)
+    end = config.learning_rate * config.final_scale
+    decay = {
+        "constant": optax.constant_schedule(config.learning_rate),
+        "linear": optax.linear_schedule(config.learning_rate, end, rest),
+        "cosine": optax.cosine_decay_schedule(config.learning_rate, rest, config.final_scale),
+    }[config.schedule]
+    if not config.warmup_steps:
+        return decay
+    warmup = optax.linear_schedule(0.0, config.learning_rate, config.warmup_steps)
+    return optax.join_schedules([warmup, decay], [config.warmup_steps])
+
+
+def make_optimizer(config: OptimConfig, total_steps: int) -> optax.GradientTransformation:
+    """AdamW after global-norm clipping.  Decay skips vectors (norms and biases)."""
+    clip = optax.clip_by_global_norm(config.clip_norm) if config.clip_norm else optax.identity()
+    adamw = optax.adamw(
+        make_schedule(config, total_steps),
+        b1=config.beta1,
+        b2=config.beta2,
+        eps=config.eps,
+        weight_decay=config.weight_decay,
+        mask=lambda params: jax.tree_util.tree_map_with_path(_decays, params),
+    )
+    return optax.chain(clip, adamw)
+
+
+def _decays(path, leaf) -> bool:
+    name = str(getattr(path[-1], "key", ""))
+    return leaf.ndim >= 2 and not name.endswith(("norm", "bias"))
+
+
+def init_state(make_params: Callable[[], Any], tx, mesh: Mesh) -> TrainState:
+    """Parameters and optimizer state, created where the sharding table puts them."""
+
+    def build():
+        params = make_params()
+        zero = jnp.zeros((), jnp.int32)
+        return TrainState(step=zero, params=params, opt_state=tx.init(params), bad_steps=zero)
+
+    shape = jax.eval_shape(build)
+    return jax.jit(build, out_shardings=tree_shardings(shape, mesh))()
+
+
+def restart_optimizer(state: TrainState, tx, mesh: Mesh) -> TrainState:
+    """The same parameters under a new optimizer: what a new stage begins with."""
+
+    def build(params):
+        zero = jnp.zeros((), jnp.int32)
+        return TrainState(step=zero, params=params, opt_state=tx.init(params), bad_steps=zero)
+
+    shape = jax.eval_shape(build, state.params)
+    return jax.jit(build, out_shardings=tree_shardings(shape, mesh))(state.params)
+
+
+def minibatch(
+    experience: Experience,
+    aggregation: AggregationConfig,
+    pack_config: PackConfig,
+    mesh: Mesh,
+    nll: bool = False,
+) -> Iterable[tuple[PackedRows, LossInputs]]:
+    """Device micro-batches of one minibatch, token weights taken over the whole of it."""
+    e, s = experience, experience.sequences
+    groups, group_B = np.unique(s.prompt_of_B, return_inverse=True)
+    weight_BT = token_weights(
+        e.mask_BT,
+        aggregation.mode,
+        group_B=group_B,
+        num_groups=len(groups),
+        length_limit=aggregation.length_limit or None,
+    )
+    arrays = {
+        "logp_BT": np.zeros_like(e.old_logp_BT),
+        "entropy_BT": np.zeros_like(e.old_logp_BT),
+        "old_logp_BT": e.old_logp_BT,
+        "adv_BT": e.adv_BT,
+        "mask_BT": e.mask_BT,
+        "weight_BT": weight_BT,
+        "sampler_logp_BT": e.sampler_logp_BT,
+        "reward_B": e.reward_B,
+        "correct_B": e.correct_B,
+    }
+    if e.ref_logp_BT is not None:
+        arrays["ref_logp_BT"] = e.ref_logp_BT
+    if nll:
+        arrays["nll_weight_BT"] = nll_weights(e.mask_BT, e.correct_B)
+    for rows, index in pack(s, pack_config, e.mask_BT.shape[1], batch_shards(mesh)):
+        used = index >= 0
+        taken = {name: _take(a, index, used) for name, a in arrays.items()}
+        yield put_batch((rows, LossInputs(**taken)), mesh)
+
+
+def _take(array: np.ndarray, index: np.ndarray, used: np.ndarray) -> np.ndarray:
+    """Rows of `array`; zeros (False) where unused."""
+    out = array[np.maximum(index, 0)]
+    return np.where(used.reshape(-1, *[1] * (out.ndim - 1)), out, np.zeros_like(out))
+
+
+def make_scorer(model: ModelConfig, sampling: SamplingConfig, pack_config: PackConfig, mesh: Mesh):
+    """scorer(params, sequences, width) -> numpy log-probs [B, width] of the given tokens."""
+
+    @functools.partial(jax.jit, static_argnums=2)
+    def run(params, rows, shape):
+        logp = score(model, sampling, params, rows, shape, mesh=mesh).logp_BT
+        return jax.lax.with_sharding_constraint(logp, replicated(mesh))
+
+    def scorer(params, sequences: Sequences, width: int) -> np.ndarray:
+        out = np.zeros((len(sequences.length_B), width), np.float32)
+        for rows, index in pack(sequences, pack_config, width, batch_shards(mesh)):
+            logp = run(params, put_batch(rows, mesh), (len(index), width))
+            out[index[index >= 0]] = np.asarray(logp)[index >= 0]
+        return out
+
+    return scorer
+
+
+def sampler_gap(logp_BT: jax.Array, x: LossInputs) -> Metrics:
+    """How far the scorer's log-probs are from the sampler's.  Speaks of two code paths only while
+    the parameters are those that sampled (the first update of a rollout)."""
+    d_BT = jnp.where(x.mask_BT, logp_BT - x.sampler_logp_BT, 0.0)
+    count = jnp.sum(x.mask_BT).astype(jnp.float32)
+    return {
+        "mismatch/abs_mean": (jnp.sum(jnp.abs(d_BT)), count),
+        "mismatch/abs_max": (jnp.max(jnp.abs(d_BT)), jnp.ones(())),
+        "mismatch/kl_k1": (jnp.sum(-d_BT), count),
+        "mismatch/kl_k3": (jnp.sum(jnp.expm1(d_BT) - d_BT), count),
+    }
+
+
+def make_update(
+    model: ModelConfig,
+    sampling: SamplingConfig,
+    objective: Objective,
+    tx: optax.GradientTransformation,
+    state: TrainState,
+    mesh: Mesh,
+) -> Callable[..., tuple[TrainState, dict[str, float]]]:
+    """update(state, micro_batches, coefs=None) -> (state, metrics): one optimizer step.
+
+    `state` gives shapes and shardings only.  An update whose gradient is not finite changes nothing
+    but the counters; `health/nonfinite` is then 1.
+    """
+    shardings = jax.tree.map(lambda a: a.sharding, state)
+    entropy_grad = objective.entropy_coef != 0
+
+    def loss(params, rows, x, coefs):
+        shape = x.mask_BT.shape
+        s = score(model, sampling, params, rows, shape, entropy_grad=entropy_grad, mesh=mesh)
+        x = dataclasses.replace(x, logp_BT=s.logp_BT, entropy_BT=s.entropy_BT)
+        total, metrics = objective(x, coefs)
+        return total, metrics | sampler_gap(jax.lax.stop_gradient(s.logp_BT), x)
+
+    def grad(params, total, rows, x, coefs):
+        grads, metrics = jax.grad(loss, has_aux=True)(params, rows, x, coefs)
+        if total is None:
+            return grads, metrics
+        return jax.tree.map(jnp.add, total[0], grads), merge_metrics(total[1], metrics)
+
+    def apply(state, grads):
+        norm = optax.global_norm(grads)
+        ok = jnp.isfinite(norm)
+        updates, opt_state = tx.update(grads, state.opt_state, state.params)
+        keep = functools.partial(jax.tree.map, lambda new, old: jnp.where(ok, new, old))
+        state = TrainState(
+            step=state.step + 1,
+            params=keep(optax.apply_updates(state.params, updates), state.params),
+            opt_state=keep(opt_state, state.opt_state),
+            bad_steps=jnp.where(ok, 0, state.bad_steps + 1),
+        )
+        return state, {"policy/grad_norm": norm, "health/nonfinite": 1.0 - ok}
+
+    grad_shardings = (shardings.params, replicated(mesh))
+    grad = jax.jit(grad, donate_argnums=(1,), out_shardings=grad_shardings)
+    apply = jax.jit(apply, donate_argnums=(0, 1), out_shardings=(shardings, replicated(mesh)))
+    finish = jax.jit(finish_metrics)
+
+    def update(state, micro_batches, coefs: Coefs | None = None):
+        total = None
+        for rows, x in micro_batches:
+            total = grad(state.params, total, rows, x, coefs)
+        state, more = apply(state, total[0])
+        metrics = jax.device_get(finish(total[1]) | more)
+        return state, {name: float(value) for name, value in metrics.items()}
+
+    update.compiles = lambda: grad._cache_size() + apply._cache_size()
+    return update
