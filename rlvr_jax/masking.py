@@ -92,7 +92,7 @@ def _prompt_normaliser(xp, length_B, group_B, num_groups: int | None):
 def nll_weights(mask_BT, correct_B):
     """1 / (number of tokens of accepted answers) on those tokens, 0 elsewhere.  f32 [B, T].
 
-    The normaliser of the positive-example likelihood term of VAPO (arXiv 2504.05118, eq. 8).
+    The normaliser of the positive-example likelihood term of VAPO (arXiv 2504.05118).
     """
     xp = jnp if isinstance(mask_BT, jax.Array) else np
     chosen_BT = mask_BT & xp.asarray(correct_B)[:, None]

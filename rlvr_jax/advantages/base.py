@@ -19,6 +19,8 @@ class Advantage(Protocol):
 
     needs:    optional fields of AdvantageInputs that must be there.
     takes_kl: `kl_BT` (KL placed in the reward) is understood; otherwise it is refused.
+    by_token: whether the tokens of one completion can have different advantages: "never", "always",
+        or "with_kl" in the reward.
     promises: what the contract tests hold it to:
         "unanimous"  a group whose rewards are all equal gets exactly 0
         "shift"      adding a constant to every reward changes nothing
@@ -27,6 +29,7 @@ class Advantage(Protocol):
 
     needs: ClassVar[tuple[str, ...]]
     takes_kl: ClassVar[bool]
+    by_token: ClassVar[str]
     promises: ClassVar[frozenset[str]]
 
     def __call__(self, x: AdvantageInputs) -> jax.Array: ...

@@ -16,11 +16,12 @@ from rlvr_jax.masking import masked_mean, per_token
 @ADVANTAGES.register("constant")
 @dataclasses.dataclass(frozen=True)
 class Constant:
-    """A = R - b with a fixed b.  Williams 1992, eq. 4.  b = 0 is plain REINFORCE."""
+    """A = R - b with a fixed b.  Williams 1992.  b = 0 is plain REINFORCE."""
 
     baseline: float = 0.0
     needs: ClassVar[tuple[str, ...]] = ()
     takes_kl: ClassVar[bool] = True
+    by_token: ClassVar[str] = "never"
     promises: ClassVar[frozenset[str]] = frozenset()
 
     def __call__(self, x: AdvantageInputs) -> jax.Array:
@@ -31,13 +32,14 @@ class Constant:
 @ADVANTAGES.register("batch_mean")
 @dataclasses.dataclass(frozen=True)
 class BatchMean:
-    """A = R - mean of all valid rewards of the batch.  Williams 1992; arXiv 2402.14740, sec. 3.
+    """A = R - mean of all valid rewards of the batch.  Williams 1992; arXiv 2402.14740.
 
     The mean includes the sample itself, which only scales the expected gradient by (n - 1) / n.
     """
 
     needs: ClassVar[tuple[str, ...]] = ()
     takes_kl: ClassVar[bool] = True
+    by_token: ClassVar[str] = "never"
     promises: ClassVar[frozenset[str]] = frozenset({"shift"})
 
     def __call__(self, x: AdvantageInputs) -> jax.Array:
@@ -49,7 +51,7 @@ class BatchMean:
 @ADVANTAGES.register("running_mean")
 @dataclasses.dataclass(frozen=True)
 class RunningMean:
-    """A = R - b, b an exponential average of earlier batch means.  Williams 1992, sec. 9.
+    """A = R - b, b an exponential average of earlier batch means.  Williams 1992.
 
     b <- alpha b + (1 - alpha) mean R, with `update`, after the advantages have been taken: the
     baseline must not depend on the samples it is subtracted from.
@@ -58,6 +60,7 @@ class RunningMean:
     alpha: float = 0.95
     needs: ClassVar[tuple[str, ...]] = ("running_baseline",)
     takes_kl: ClassVar[bool] = True
+    by_token: ClassVar[str] = "never"
     promises: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self):

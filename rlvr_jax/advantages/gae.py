@@ -44,7 +44,7 @@ def gae(
 
 
 def adaptive_lambda(mask_BT: jax.Array, alpha: float) -> jax.Array:
-    """1 - 1 / (alpha |o|) of each row, clipped to [0, 1].  VAPO, arXiv 2504.05118, eq. 6."""
+    """1 - 1 / (alpha |o|) of each row, clipped to [0, 1].  VAPO, arXiv 2504.05118."""
     length_B = jnp.maximum(jnp.sum(mask_BT, axis=1), 1)
     return jnp.clip(1.0 - 1.0 / (alpha * length_B), 0.0, 1.0)
 
@@ -68,6 +68,7 @@ class Gae:
     whiten: bool = False
     needs: ClassVar[tuple[str, ...]] = ("value_BT",)
     takes_kl: ClassVar[bool] = True
+    by_token: ClassVar[str] = "always"
     promises: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self):

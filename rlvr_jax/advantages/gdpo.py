@@ -20,7 +20,7 @@ from rlvr_jax.masking import masked_std, per_token
 class Gdpo:
     """A = sum_c weight_c (R_c - mean) / (std + eps) in the group, then divided by the batch's std.
 
-    Liu et al., arXiv 2601.05242, eq. 4 to 7.  Rewards that are summed before they are normalised
+    Liu et al., arXiv 2601.05242.  Rewards that are summed before they are normalised
     let different combinations collapse to one advantage; here each component keeps its say.
     weights: one per component; empty means all 1.  batch_std False leaves out the last division.
     Reads `reward_parts_CNG` and not the summed reward.
@@ -33,6 +33,7 @@ class Gdpo:
     tol: float = 1e-6
     needs: ClassVar[tuple[str, ...]] = ("reward_parts_CNG",)
     takes_kl: ClassVar[bool] = False
+    by_token: ClassVar[str] = "never"
     promises: ClassVar[frozenset[str]] = frozenset({"unanimous", "shift", "scale"})
 
     def __post_init__(self):

@@ -34,7 +34,7 @@ class Group:
     """A = (R - mean of the group) / (std + eps).
 
     std "group": GRPO, DeepSeekMath, arXiv 2402.03300, sec. 4.1.2.
-    std "none":  Dr. GRPO, arXiv 2503.20783, eq. 3.
+    std "none":  Dr. GRPO, arXiv 2503.20783.
     std "batch": deviation of the raw rewards of the whole batch: Lite-PPO, arXiv 2508.08221.
     ddof: 0 population, 1 sample deviation (torch's default, so what most published runs used).
     tol: a group with max - min <= tol * max(1, max |R|) has no signal and gets exactly 0.
@@ -46,6 +46,7 @@ class Group:
     tol: float = 1e-6
     needs: ClassVar[tuple[str, ...]] = ()
     takes_kl: ClassVar[bool] = True
+    by_token: ClassVar[str] = "never"
 
     def __post_init__(self):
         check_normaliser(self.ddof, self.eps, self.tol)
@@ -76,13 +77,14 @@ class Group:
 class Rloo:
     """A_i = R_i - mean of the other samples of the group = n / (n - 1) (R_i - mean R).
 
-    Ahmadian et al., arXiv 2402.14740, eq. 6.  A group with one valid sample has no baseline and
+    Ahmadian et al., arXiv 2402.14740.  A group with one valid sample has no baseline and
     gets 0.
     """
 
     tol: float = 1e-6
     needs: ClassVar[tuple[str, ...]] = ()
     takes_kl: ClassVar[bool] = True
+    by_token: ClassVar[str] = "never"
     promises: ClassVar[frozenset[str]] = frozenset({"unanimous", "shift"})
 
     def __call__(self, x: AdvantageInputs) -> jax.Array:

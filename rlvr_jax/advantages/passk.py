@@ -46,13 +46,14 @@ class PassK:
 
     With c right of n, mean = 1 - C(n-c, k) / C(n, k) and sigma^2 = mean (1 - mean):
     A_right = (1 - mean) / sigma,  A_wrong = (1 - mean - C(n-c-1, k-1) / C(n-1, k-1)) / sigma.
-    Chen et al., arXiv 2508.10751, sec. 2.3.  Once n - c < k every draw holds a right answer and
+    Chen et al., arXiv 2508.10751.  Once n - c < k every draw holds a right answer and
     the prompt teaches nothing more.  k = 1 is GRPO with the population deviation.
     """
 
     k: int = 4
     needs: ClassVar[tuple[str, ...]] = ("correct_NG",)
     takes_kl: ClassVar[bool] = False
+    by_token: ClassVar[str] = "never"
     promises: ClassVar[frozenset[str]] = frozenset({"unanimous"})
 
     def __post_init__(self):
@@ -95,11 +96,11 @@ class Pkpo:
 
     s_i = (1 / C(n, k)) sum over the k-subsets I that hold i of max_I R; for rewards in {0, 1} that
     is k / n if right and (k / n) (1 - C(n-1-c, k-1) / C(n-1, k-1)) if wrong.
-    Walder & Karkhanis, arXiv 2505.15201, eq. 16, and its leave-one-out baselines:
+    Walder & Karkhanis, arXiv 2505.15201, and its leave-one-out baselines:
         loo             minus (k / n) times the estimate of E[max of k] without sample i
         loo_minus_one   minus (1 / C(n, k)) sum_I max over I without i, the paper's best; k >= 2
-    Departure: the paper's loo has k / (n - 1) in front; k / n has the same expected gradient, is
-    zero for unanimous groups and blind to a shift of the reward.
+    Any factor in front of loo leaves the expected gradient alone; k / n makes it zero for unanimous
+    groups and blind to a shift of the reward.
     """
 
     k: int = 4
@@ -107,6 +108,7 @@ class Pkpo:
     tol: float = 1e-6
     needs: ClassVar[tuple[str, ...]] = ()
     takes_kl: ClassVar[bool] = False
+    by_token: ClassVar[str] = "never"
 
     def __post_init__(self):
         if self.baseline not in BASELINES:

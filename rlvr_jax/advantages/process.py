@@ -28,6 +28,7 @@ class Process:
     tol: float = 1e-6
     needs: ClassVar[tuple[str, ...]] = ("step_reward_BT", "step_end_BT")
     takes_kl: ClassVar[bool] = False
+    by_token: ClassVar[str] = "always"
     promises: ClassVar[frozenset[str]] = frozenset({"unanimous", "scale"})
 
     def __post_init__(self):

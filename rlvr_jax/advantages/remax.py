@@ -18,12 +18,13 @@ from rlvr_jax.batch import AdvantageInputs
 class ReMax:
     """A_t = sum_{s>=t} r_s - R(greedy completion of the prompt).
 
-    Li et al., arXiv 2310.10505, eq. 5.  One more completion a prompt, decoded greedily and judged
+    Li et al., arXiv 2310.10505.  One more completion a prompt, decoded greedily and judged
     by the same verifier; the baseline depends on the prompt only, so the gradient is unbiased.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("greedy_reward_N",)
     takes_kl: ClassVar[bool] = True
+    by_token: ClassVar[str] = "with_kl"
     promises: ClassVar[frozenset[str]] = frozenset()
 
     def __call__(self, x: AdvantageInputs) -> jax.Array:

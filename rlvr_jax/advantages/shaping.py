@@ -43,7 +43,7 @@ def cosine_length(
 ) -> np.ndarray:
     """b + (a - b) (1 + cos(pi len / limit)) / 2, from a at length 0 to b at the limit.
 
-    Yeo et al., arXiv 2502.03373, eq. 1: (a, b) is `right` or `wrong`; beyond the limit `over`.
+    Yeo et al., arXiv 2502.03373: (a, b) is `right` or `wrong`; beyond the limit `over`.
     It takes the place of the correctness reward.
     """
     length = np.asarray(num_tokens, np.float64)

@@ -19,12 +19,13 @@ from rlvr_jax.masking import masked_count, masked_sum, per_token, unanimous
 class Opo:
     """A_i = R_i - sum_j |o_j| R_j / sum_j |o_j| over the group: the baseline of least variance.
 
-    Hao et al., arXiv 2505.23585, eq. 8: the variance of a sample's score grows with its length.
+    Hao et al., arXiv 2505.23585: the variance of a sample's score grows with its length.
     """
 
     tol: float = 1e-6
     needs: ClassVar[tuple[str, ...]] = ()
     takes_kl: ClassVar[bool] = True
+    by_token: ClassVar[str] = "never"
     promises: ClassVar[frozenset[str]] = frozenset({"unanimous", "shift"})
 
     def __call__(self, x: AdvantageInputs) -> jax.Array:
@@ -43,13 +44,14 @@ class Opo:
 class Gpg:
     """A = alpha (R - mean of the group) / scale, alpha = n / (n - samples in unanimous groups).
 
-    Chu et al., arXiv 2504.02546, eq. 7 to 9: prompts without signal take no part of the step.
+    Chu et al., arXiv 2504.02546: prompts without signal take no part of the step.
     """
 
     scale: float = 1.0
     tol: float = 1e-6
     needs: ClassVar[tuple[str, ...]] = ()
     takes_kl: ClassVar[bool] = False
+    by_token: ClassVar[str] = "never"
     promises: ClassVar[frozenset[str]] = frozenset({"unanimous", "shift"})
 
     def __post_init__(self):
@@ -77,6 +79,7 @@ class LogMeanExp:
     tol: float = 1e-6
     needs: ClassVar[tuple[str, ...]] = ()
     takes_kl: ClassVar[bool] = False
+    by_token: ClassVar[str] = "never"
     promises: ClassVar[frozenset[str]] = frozenset({"unanimous", "shift"})
 
     def __post_init__(self):

@@ -38,7 +38,7 @@ class ReinforcePP:
     """The token's return, whitened over all tokens of the batch.
 
     G_t = sum_{s>=t} gamma^{s-t} (R 1[s last] - beta KL_s);  A = (G - mean) / (std + eps).
-    Hu et al., arXiv 2501.03262, eq. 6 to 8.  Needs no second sample of a prompt.  Long completions
+    Hu et al., arXiv 2501.03262.  Needs no second sample of a prompt.  Long completions
     weigh more in mean and deviation, because they have more tokens.
     """
 
@@ -53,6 +53,11 @@ class ReinforcePP:
         check_normaliser(self.ddof, self.eps, self.tol)
         if not 0 <= self.gamma <= 1:
             raise ValueError(f"gamma must be in [0, 1], it is {self.gamma}")
+
+    @property
+    def by_token(self) -> str:
+        """A discount or a KL penalty makes the return differ between the tokens of a row."""
+        return "with_kl" if self.gamma == 1 else "always"
 
     @property
     def promises(self) -> frozenset[str]:
@@ -78,7 +83,7 @@ def token_reward(x: AdvantageInputs) -> jax.Array:
 class ReinforcePPBaseline:
     """A' = R - mean of the group;  A = (A' - mean) / (std + eps) over all tokens of the batch.
 
-    Hu et al., arXiv 2501.03262, eq. 10 and 11.  A unanimous group has A' = 0 but, unless all
+    Hu et al., arXiv 2501.03262.  A unanimous group has A' = 0 but, unless all
     completions are equally long, not A = 0: the mean over tokens is not zero.
     """
 
@@ -87,6 +92,7 @@ class ReinforcePPBaseline:
     tol: float = 1e-6
     needs: ClassVar[tuple[str, ...]] = ()
     takes_kl: ClassVar[bool] = True
+    by_token: ClassVar[str] = "never"
     promises: ClassVar[frozenset[str]] = frozenset({"shift", "scale"})
 
     def __post_init__(self):
@@ -113,6 +119,7 @@ class Magistral:
     tol: float = 1e-6
     needs: ClassVar[tuple[str, ...]] = ()
     takes_kl: ClassVar[bool] = True
+    by_token: ClassVar[str] = "never"
     promises: ClassVar[frozenset[str]] = frozenset({"unanimous", "shift", "scale"})
 
     def __post_init__(self):

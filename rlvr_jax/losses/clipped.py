@@ -70,7 +70,7 @@ class Clipped:
 class DualClip:
     """The clipped objective, for A < 0 not below c A: max(min(r A, clip(r) A), c A).
 
-    Ye et al., arXiv 1912.09729, eq. 5.  Bounds what one token that the policy has come to like can
+    Ye et al., arXiv 1912.09729.  Bounds what one token that the policy has come to like can
     pull down; without it the loss of A < 0 grows with r without limit.
     """
 
@@ -101,7 +101,7 @@ class DualClip:
 class TwoSided:
     """l = -min(min(r, delta) A, clip(r, 1 - eps_low, 1 + eps_high) A).
 
-    INTELLECT-2, arXiv 2505.07291, eq. 1; the paper uses delta 4 and eps 0.2.  The same function as
+    INTELLECT-2, arXiv 2505.07291; the paper uses delta 4 and eps 0.2.  The same function as
     `dual_clip` with c = delta; both names are used in the field.
     """
 

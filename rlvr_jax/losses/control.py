@@ -12,7 +12,7 @@ import jax.numpy as jnp
 class AdaptiveKL:
     """beta <- beta (1 + clip(KL / target - 1, -0.2, 0.2) n / horizon).
 
-    Ziegler et al., arXiv 1909.08593, sec. 2.2.  n: samples since the last update.
+    Ziegler et al., arXiv 1909.08593.  n: samples since the last update.
     """
 
     target: float = 6.0
@@ -32,7 +32,7 @@ class AdaptiveKL:
 class AdaptiveEntropy:
     """c <- clip(c + step if H < target else c - step, low, high); used only while H < target.
 
-    Skywork-OR1, arXiv 2505.22312, sec. 4: a bonus that is there exactly when entropy is short.
+    Skywork-OR1, arXiv 2505.22312: a bonus that is there exactly when entropy is short.
     """
 
     target: float = 0.2

@@ -25,7 +25,7 @@ def _picked(x: LossInputs, who: str) -> jax.Array:
 class ClipCov:
     """The clipped surrogate without the loss of a few tokens of high covariance.
 
-    arXiv 2505.22617, eq. 11 and 12: of the tokens with cov_low < Cov < cov_high, a random
+    arXiv 2505.22617: of the tokens with cov_low < Cov < cov_high, a random
     `share` of all tokens (at least one) is taken out.
     Departures: (1) Cov uses pi_old instead of pi, see `select`; (2) "random" is a hash of the
     log-prob; (3) tokens the clip removes anyway may be among those chosen.
@@ -67,7 +67,7 @@ class ClipCov:
 class KLCov:
     """l = -r A, plus penalty |log pi - log pi_old| on the `share` of tokens with the highest Cov.
 
-    arXiv 2505.22617, eq. 13 and 14.  Departures: (1) Cov uses pi_old instead of pi, see `select`;
+    arXiv 2505.22617.  Departures: (1) Cov uses pi_old instead of pi, see `select`;
     (2) a token with Cov <= 0 is never chosen.
     """
 

@@ -92,7 +92,7 @@ class Gmpo:
     """l_i = -A_i exp(mean_t z_t), z_t the token's log-ratio clipped on the side A_i pushes to.
 
     z = min(log r, clip_log) for A > 0 and max(log r, -clip_log) for A < 0.
-    Zhao et al., arXiv 2507.20673, eq. 4; the paper uses exp(+-0.4).
+    Zhao et al., arXiv 2507.20673; the paper uses exp(+-0.4).
     """
 
     clip_log: float = 0.4

@@ -30,11 +30,11 @@ class Objective:
     loss: an entry of LOSSES.
     correction: weight w of the policy-loss term, after the loss's own clip.
     entropy_coef: c; the bonus is the weighted mean of the entropy over the whole vocabulary.
-    nll_coef: mu; -log pi of accepted answers over their tokens (VAPO, arXiv 2504.05118, eq. 8).
+    nll_coef: mu; -log pi of accepted answers over their tokens (VAPO, arXiv 2504.05118).
     positive_scale, negative_scale: factors on tokens with A > 0 and A < 0.  (1, 0) learns from good
         samples only, (0, 1) from bad ones only, (0.1, 1) is W-REINFORCE (arXiv 2506.01347).
     top_entropy: share of tokens, those of highest entropy, that carry the policy gradient
-        (arXiv 2506.01939, eq. 5: 0.2); the others stay in the denominator.
+        (arXiv 2506.01939: 0.2); the others stay in the denominator.
 
     `prepare` goes once over the whole minibatch, before it is split.
     Calling it gives the sum over this micro-batch's tokens and the metrics; sums of micro-batches

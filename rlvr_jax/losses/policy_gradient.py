@@ -14,7 +14,7 @@ from rlvr_jax.losses.base import LOSSES, under_mask, weighted_sum
 @LOSSES.register("policy_gradient")
 @dataclasses.dataclass(frozen=True)
 class PolicyGradient:
-    """l_t = -A_t log pi(o_t).  Williams 1992; RLOO, arXiv 2402.14740; GPG, arXiv 2504.02546, eq. 8.
+    """l_t = -A_t log pi(o_t).  Williams 1992; RLOO, arXiv 2402.14740; GPG, arXiv 2504.02546.
 
     No ratio: the policy that sampled is assumed to be the one that is updated.  The value is not
     comparable with that of a ratio loss, the on-policy gradient is.

@@ -17,7 +17,7 @@ from rlvr_jax.losses.base import LOSSES, log_ratio, token_metric, under_mask, we
 class Sapo:
     """l = -(4 / tau) sigmoid(tau (r - 1)) A, tau = tau_pos for A > 0 and tau_neg otherwise.
 
-    arXiv 2511.20347, eq. 5 and 6.  The slope in r is 4 s (1 - s) A with s the sigmoid: 1 at r = 1
+    arXiv 2511.20347.  The slope in r is 4 s (1 - s) A with s the sigmoid: 1 at r = 1
     for any tau, fading smoothly on both sides.  At r = 1 the value is 2 A / tau, not A.
     """
 

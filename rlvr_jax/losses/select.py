@@ -16,7 +16,7 @@ from rlvr_jax.masking import masked_mean
 def covariance(adv_BT: jax.Array, logp_BT: jax.Array, mask_BT: jax.Array) -> jax.Array:
     """(A - mean A)(log pi - mean log pi) of each unmasked token; 0 elsewhere.
 
-    arXiv 2505.22617, eq. 10: the token's share of the fall of the entropy under one step.
+    arXiv 2505.22617: the token's share of the fall of the entropy under one step.
     """
     adv_BT = adv_BT - masked_mean(adv_BT, mask_BT)
     logp_BT = logp_BT - masked_mean(logp_BT, mask_BT)

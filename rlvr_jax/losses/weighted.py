@@ -35,7 +35,7 @@ def _log_product(x: LossInputs) -> jax.Array:
 @LOSSES.register("cispo")
 @dataclasses.dataclass(frozen=True)
 class Cispo:
-    """l = -sg(clip(r, is_floor, is_cap)) A log pi.  MiniMax-M1, arXiv 2506.13585, eq. 4 and 5.
+    """l = -sg(clip(r, is_floor, is_cap)) A log pi.  MiniMax-M1, arXiv 2506.13585.
 
     is_cap bounds the ratio itself: with is_cap 5 a token counts at most five times.  The paper has
     no effective lower bound (is_floor 0) and tunes the cap only.
@@ -69,7 +69,7 @@ class Cispo:
 class Topr:
     """l = -A log pi for A > 0;  l = -sg(min(W, 1)) A log pi for A < 0, W the sequence's ratio.
 
-    Le Roux et al., arXiv 2503.14286, eq. 8: off-policy good samples are learned like
+    Le Roux et al., arXiv 2503.14286: off-policy good samples are learned like
     demonstrations, bad ones fade as the policy leaves them, so neither can diverge.
     """
 

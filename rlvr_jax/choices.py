@@ -1,0 +1,135 @@
+"""Which choices go together.  Everything here speaks of plain nested values, section by section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlvr_jax.advantages import ADVANTAGES
+from rlvr_jax.losses import KL, LOSSES, Correction, Objective
+from rlvr_jax.masking import check_aggregation
+from rlvr_jax.registry import Registry
+
+Sections = Mapping[str, Mapping[str, Any]]
+
+REFERENCE_MODES = ("none", "frozen", "every_n", "ema")
+
+
+def make(registry: Registry, section: Mapping[str, Any]):
+    """Build the entry a section names: {"name": ..., **fields}."""
+    fields = dict(section)
+    if "name" not in fields:
+        raise ValueError(f'a {registry.kind} section needs "name"; it has {sorted(fields)}')
+    return registry.make(fields.pop("name"), **fields)
+
+
+def make_objective(sections: Sections) -> Objective:
+    """The objective that the sections loss, kl, correction, entropy and objective describe."""
+    return Objective(
+        loss=make(LOSSES, sections["loss"]),
+        kl=KL(**sections.get("kl", {})),
+        correction=Correction(**sections.get("correction", {})),
+        entropy_coef=sections.get("entropy", {}).get("coef", 0.0),
+        **sections.get("objective", {}),
+    )
+
+
+def validate(sections: Sections) -> None:
+    """ValueError, with the reason, if a choice contradicts another or has no effect.
+
+    A section or a field that is absent has its default.
+    """
+    objective = make_objective(sections)
+    advantage = make(ADVANTAGES, sections["advantage"])
+    _check_level(sections, objective, advantage)
+    _check_reference(sections, objective, advantage)
+    _check_critic(sections, advantage)
+    _check_entropy(sections)
+    _check_sampler(sections, objective)
+    _check_group(sections, objective, advantage)
+
+
+def _check_level(sections: Sections, objective: Objective, advantage) -> None:
+    mode = sections.get("aggregation", {}).get("mode", "token_mean")
+    check_aggregation(mode, 1)
+    if objective.loss.level == "token":
+        return
+    name = f'loss "{sections["loss"]["name"]}"'
+    if mode != "seq_mean_token_mean":
+        raise ValueError(
+            f"{name} is one number a sequence, so it is averaged over sequences: "
+            f'aggregation.mode must be "seq_mean_token_mean", it is "{mode}"'
+        )
+    by_kl = advantage.by_token == "with_kl" and objective.kl.place == "reward"
+    if advantage.by_token == "always" or by_kl:
+        raise ValueError(
+            f'{name} takes one advantage a sequence; advantage "{sections["advantage"]["name"]}" '
+            'gives one a token (loss "gspo_token" takes them)'
+        )
+
+
+def _check_reference(sections: Sections, objective: Objective, advantage) -> None:
+    reference = sections.get("reference", {})
+    mode = reference.get("mode", "none")
+    if mode not in REFERENCE_MODES:
+        raise ValueError(f'reference.mode "{mode}" is not one of {", ".join(REFERENCE_MODES)}')
+    place = objective.kl.place
+    if place != "none" and mode == "none":
+        raise ValueError(f'kl.place "{place}" needs a reference; reference.mode is "none"')
+    if place == "none" and mode in ("every_n", "ema"):
+        raise ValueError(
+            f'reference.mode "{mode}" has no effect: kl.place is "none", nothing pulls to it'
+        )
+    if (mode == "every_n") != bool(reference.get("every", 0)):
+        raise ValueError('reference.every goes with reference.mode "every_n", and only with it')
+    if (mode == "ema") != (reference.get("decay", 0.0) > 0):
+        raise ValueError('reference.decay goes with reference.mode "ema", and only with it')
+    if place == "reward" and not advantage.takes_kl:
+        name = sections["advantage"]["name"]
+        raise ValueError(
+            f'advantage "{name}" cannot take the KL in the reward; use kl.place "loss"'
+        )
+    if place == "none" and sections.get("kl_control", {}).get("target") is not None:
+        raise ValueError('kl_control.target has no effect: kl.place is "none"')
+
+
+def _check_critic(sections: Sections, advantage) -> None:
+    needs = "value_BT" in advantage.needs
+    has = sections.get("critic", {}).get("enabled", False)
+    name = sections["advantage"]["name"]
+    if needs and not has:
+        raise ValueError(f'advantage "{name}" needs a critic; critic.enabled is False')
+    if has and not needs:
+        raise ValueError(f'advantage "{name}" does not read the critic; critic.enabled is True')
+
+
+def _check_entropy(sections: Sections) -> None:
+    entropy = sections.get("entropy", {})
+    if entropy.get("target") is not None and entropy.get("coef", 0.0) != 0.0:
+        raise ValueError("entropy.target moves the coefficient itself; leave entropy.coef at 0")
+
+
+def _check_sampler(sections: Sections, objective: Objective) -> None:
+    source = sections.get("update", {}).get("old_logp", "trainer")
+    if source == "sampler" and objective.correction.level != "none":
+        raise ValueError(
+            'update.old_logp "sampler" makes the sampler the proximal policy, so its ratio already '
+            f'corrects for it; correction.level "{objective.correction.level}" would count it twice'
+        )
+
+
+def _check_group(sections: Sections, objective: Objective, advantage) -> None:
+    samples = sections.get("rollout", {}).get("samples")
+    alone = ("constant", "batch_mean", "running_mean", "reinforce_pp", "remax", "gae")
+    name = sections["advantage"]["name"]
+    if samples == 1 and name not in alone:
+        raise ValueError(
+            f'advantage "{name}" compares the samples of one prompt; rollout.samples is 1'
+        )
+    k = getattr(advantage, "k", None)
+    if samples is not None and k is not None and k > samples:
+        raise ValueError(
+            f"advantage.k = {k} needs at least k samples, rollout.samples is {samples}"
+        )
+    if samples == 1 and sections.get("rollout", {}).get("dynamic_sampling", False):
+        raise ValueError("rollout.dynamic_sampling drops unanimous groups; rollout.samples is 1")
