@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -20,9 +20,8 @@ from jax.sharding import Mesh
 
 from rlvr_jax.batch import LossInputs, Metrics, pytree
 from rlvr_jax.losses import Coefs, Objective, finish_metrics, merge_metrics
-from rlvr_jax.masking import nll_weights, token_weights
 from rlvr_jax.models.config import ModelConfig
-from rlvr_jax.packing import PackConfig, PackedRows, Sequences, pack
+from rlvr_jax.packing import PackConfig, Sequences, pack
 from rlvr_jax.sampling import SamplingConfig
 from rlvr_jax.scoring import score
 from rlvr_jax.sharding import batch_shards, put_batch, replicated, tree_shardings
@@ -51,14 +50,6 @@ class OptimConfig:
             raise ValueError("optim.learning_rate, clip_norm and warmup_steps must not be negative")
 
 
-@dataclasses.dataclass(frozen=True)
-class AggregationConfig:
-    """How token losses become one number (docs/algorithms.md)."""
-
-    mode: str = "token_mean"
-    length_limit: int = 0  # divisor of mode "const"; 0 = decode.max_new_tokens
-
-
 @pytree
 class TrainState:
     """The only state that training changes."""
@@ -67,33 +58,6 @@ class TrainState:
     params: Any
     opt_state: Any
     bad_steps: jax.Array  # int32 updates in a row that were skipped for a non-finite gradient
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Experience:
-    """A judged rollout, on the host; B rows, prompt-major by `sequences.prompt_of_B`."""
-
-    sequences: Sequences
-    mask_BT: np.ndarray  # bool   trained tokens
-    sampler_logp_BT: np.ndarray  # f32
-    old_logp_BT: np.ndarray  # f32
-    adv_BT: np.ndarray  # f32
-    reward_B: np.ndarray  # f32
-    correct_B: np.ndarray  # bool
-    ref_logp_BT: np.ndarray | None = None  # f32
-
-    def rows(self, index: np.ndarray) -> Experience:
-        """The experience of some rows."""
-        s = self.sequences
-        part = {
-            f.name: getattr(self, f.name)[index]
-            for f in dataclasses.fields(self)
-            if isinstance(getattr(self, f.name), np.ndarray)
-        }
-        sequences = Sequences(
-            s.prompts, s.prompt_of_B[index], s.tokens_BT[index], s.length_B[index]
-        )
-        return dataclasses.replace(self, sequences=sequences, **part)
 
 
 def make_schedule(config: OptimConfig, total_steps: int) -> optax.Schedule:
@@ -151,50 +115,6 @@ def restart_optimizer(state: TrainState, tx, mesh: Mesh) -> TrainState:
 
     shape = jax.eval_shape(build, state.params)
     return jax.jit(build, out_shardings=tree_shardings(shape, mesh))(state.params)
-
-
-def minibatch(
-    experience: Experience,
-    aggregation: AggregationConfig,
-    pack_config: PackConfig,
-    mesh: Mesh,
-    nll: bool = False,
-) -> Iterable[tuple[PackedRows, LossInputs]]:
-    """Device micro-batches of one minibatch, token weights taken over the whole of it."""
-    e, s = experience, experience.sequences
-    groups, group_B = np.unique(s.prompt_of_B, return_inverse=True)
-    weight_BT = token_weights(
-        e.mask_BT,
-        aggregation.mode,
-        group_B=group_B,
-        num_groups=len(groups),
-        length_limit=aggregation.length_limit or None,
-    )
-    arrays = {
-        "logp_BT": np.zeros_like(e.old_logp_BT),
-        "entropy_BT": np.zeros_like(e.old_logp_BT),
-        "old_logp_BT": e.old_logp_BT,
-        "adv_BT": e.adv_BT,
-        "mask_BT": e.mask_BT,
-        "weight_BT": weight_BT,
-        "sampler_logp_BT": e.sampler_logp_BT,
-        "reward_B": e.reward_B,
-        "correct_B": e.correct_B,
-    }
-    if e.ref_logp_BT is not None:
-        arrays["ref_logp_BT"] = e.ref_logp_BT
-    if nll:
-        arrays["nll_weight_BT"] = nll_weights(e.mask_BT, e.correct_B)
-    for rows, index in pack(s, pack_config, e.mask_BT.shape[1], batch_shards(mesh)):
-        used = index >= 0
-        taken = {name: _take(a, index, used) for name, a in arrays.items()}
-        yield put_batch((rows, LossInputs(**taken)), mesh)
-
-
-def _take(array: np.ndarray, index: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """Rows of `array`; zeros (False) where unused."""
-    out = array[np.maximum(index, 0)]
-    return np.where(used.reshape(-1, *[1] * (out.ndim - 1)), out, np.zeros_like(out))
 
 
 def make_scorer(model: ModelConfig, sampling: SamplingConfig, pack_config: PackConfig, mesh: Mesh):

@@ -63,6 +63,10 @@ class Clock:
             self._active = False
             self._parts[part] += self._clock() - start
 
+    def spent(self, part: str) -> float:
+        """Seconds of one part since the last `drain`; never 0, so that rates can be formed."""
+        return max(self._parts[part], 1e-9)
+
     def drain(self) -> dict[str, float]:
         """{"time/<part>": seconds} since the last call, parts without time left out."""
         now = self._clock()

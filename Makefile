@@ -1,0 +1,40 @@
+# make quickstart   train the small model from nothing and watch it learn (runs/quickstart/report.html)
+# make test         the default test run
+# Both build .venv when pyproject.toml has changed; nothing but Python 3.11+ and make is needed.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.PHONY: quickstart test slow format clean
+
+quickstart: $(VENV)/.installed
+	$(BIN)/rlvr run --config=configs/quickstart.py --workdir=runs/quickstart
+
+test: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+slow: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -m slow
+
+format: $(VENV)/.installed-test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rlvr_jax needs Python 3.11 or newer; this is " + sys.version)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	touch $(VENV)/.installed $@
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,309 @@
+"""From a ConfigDict to a typed RunConfig; whatever is wrong with it is an error that says so.
+
+`base()` gives a ConfigDict with every key there is, all unset; a file in configs/ sets some of
+them, and `--config.section.key=value` sets others.  `build` fills what is unset from the
+algorithm's row of presets.py, then from the defaults of the dataclass that owns the section.  That
+dataclass is the schema: it lives in the module it configures, and nothing is declared twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from ml_collections import config_dict
+
+from rlvr_jax.advantages import ADVANTAGES
+from rlvr_jax.checkpoint import CheckpointConfig
+from rlvr_jax.evaluate import EvalConfig
+from rlvr_jax.experience import AggregationConfig, UpdateConfig
+from rlvr_jax.generate import DecodeConfig
+from rlvr_jax.learner import OptimConfig
+from rlvr_jax.losses import KL, LOSSES, Correction, Objective
+from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.packing import PackConfig
+from rlvr_jax.presets import preset
+from rlvr_jax.registry import Registry, nearest
+from rlvr_jax.rewards import REWARDS
+from rlvr_jax.rollout import RolloutConfig
+from rlvr_jax.sampling import SamplingConfig
+from rlvr_jax.sharding import MeshConfig
+from rlvr_jax.tasks import TASKS
+from rlvr_jax.text import PromptFormat
+
+STAGES = ("sft", "rl")
+
+
+@dataclasses.dataclass(frozen=True)
+class ReferenceConfig:
+    """The policy that the KL term holds on to: "none", or "frozen" as it was when RL began."""
+
+    mode: str = "none"
+
+    def __post_init__(self):
+        if self.mode not in ("none", "frozen"):
+            raise ValueError(f'reference.mode is none or frozen, got "{self.mode}"')
+
+
+@dataclasses.dataclass(frozen=True)
+class SftConfig:
+    """Supervised warm-up on the task's worked solutions."""
+
+    steps: int = 200
+    batch: int = 64  # solutions a step
+    optim: OptimConfig = OptimConfig()
+
+
+@dataclasses.dataclass(frozen=True)
+class RlConfig:
+    """Reinforcement learning."""
+
+    steps: int = 150
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything a run depends on."""
+
+    seed: int = 0
+    algorithm: str = "grpo"  # a row of presets.py
+    stages: tuple[str, ...] = ("rl",)  # in order, each at most once
+    tokenizer: str = "char"  # "char", a folder, or a hub name
+    text: PromptFormat
+    model: ModelConfig
+    task: Any
+    reward: Any
+    rollout: RolloutConfig
+    decode: DecodeConfig
+    sampling: SamplingConfig
+    eval_sampling: SamplingConfig
+    advantage: Any
+    objective: Objective
+    aggregation: AggregationConfig
+    reference: ReferenceConfig
+    update: UpdateConfig
+    optim: OptimConfig
+    pack: PackConfig
+    sft: SftConfig
+    rl: RlConfig
+    mesh: MeshConfig
+    eval: EvalConfig
+    checkpoint: CheckpointConfig
+
+
+SECTIONS: dict[str, Any] = {  # name -> the dataclass, or the registry that names several
+    "text": PromptFormat,
+    "model": ModelConfig,
+    "task": TASKS,
+    "reward": REWARDS,
+    "rollout": RolloutConfig,
+    "decode": DecodeConfig,
+    "sampling": SamplingConfig,
+    "eval_sampling": SamplingConfig,
+    "advantage": ADVANTAGES,
+    "loss": LOSSES,
+    "objective": Objective,
+    "aggregation": AggregationConfig,
+    "kl": KL,
+    "correction": Correction,
+    "reference": ReferenceConfig,
+    "update": UpdateConfig,
+    "optim": OptimConfig,
+    "pack": PackConfig,
+    "sft": SftConfig,
+    "rl": RlConfig,
+    "mesh": MeshConfig,
+    "eval": EvalConfig,
+    "checkpoint": CheckpointConfig,
+}
+TOP = ("seed", "algorithm", "stages", "tokenizer")
+BUILT_APART = {"objective": ("loss", "kl", "correction")}  # fields that are sections themselves
+RL_ONLY = ("advantage", "loss", "objective", "aggregation", "kl", "correction", "reference")
+RL_ONLY += ("update", "optim", "rl", "rollout")
+
+WITHOUT_EFFECT = (  # (section, key, said of the built run, reason)
+    ("rollout", "max_refills", lambda r: not r.rollout.dynamic_sampling, "dynamic_sampling is off"),
+    ("aggregation", "length_limit", lambda r: r.aggregation.mode != "const", 'mode is not "const"'),
+    ("optim", "final_scale", lambda r: r.optim.schedule == "constant", "the schedule is constant"),
+    ("update", "max_sampler_gap", lambda r: "rl" not in r.stages, "there is no rl stage"),
+)
+
+
+def fields_of(section: Any, name: str = "") -> dict[str, Any]:
+    """key -> type of everything a section may hold; for a registry the union over its entries."""
+    if isinstance(section, Registry):
+        out: dict[str, Any] = {"name": str}
+        for entry in section:
+            out |= _hints(section[entry])
+        return out
+    hints = _hints(section)
+    return {k: v for k, v in hints.items() if k not in BUILT_APART.get(name, ())}
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls)
+    return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
+
+
+def base() -> config_dict.ConfigDict:
+    """A ConfigDict with every key, all unset (None).  Setting an unknown key is an error."""
+    top = {f: _hints(RunConfig)[f] for f in TOP}
+    config = _blank(top)
+    for name, section in SECTIONS.items():
+        config[name] = _blank(fields_of(section, name))
+    return config
+
+
+def _blank(hints: Mapping[str, Any]) -> config_dict.ConfigDict:
+    config = config_dict.ConfigDict()
+    for key, hint in hints.items():
+        if dataclasses.is_dataclass(hint):
+            config[key] = _blank(_hints(hint))
+        else:
+            config[key] = config_dict.placeholder(_plain_type(hint))
+    return config
+
+
+def _plain_type(hint: Any) -> type:
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        (hint,) = [a for a in typing.get_args(hint) if a is not type(None)]
+    return typing.get_origin(hint) or hint
+
+
+def build(config: Mapping[str, Any]) -> RunConfig:
+    """The typed configuration.  ValueError naming the key for anything that cannot be meant."""
+    given = _given(config)
+    unknown = [k for k in given if k not in (*TOP, *SECTIONS)]
+    if unknown:
+        known = [*TOP, *SECTIONS]
+        raise ValueError(f'no config section "{unknown[0]}"{nearest(unknown[0], known)}')
+    top = {k: _typed(k, v, _hints(RunConfig)[k]) for k, v in given.items() if k in TOP}
+    sections = _with_preset(given, top.get("algorithm", RunConfig.algorithm))
+    parts = {name: _section(name, sections.get(name, {})) for name in SECTIONS if name != "reward"}
+    parts["reward"] = _section(
+        "reward", {"name": parts["task"].reward} | sections.get("reward", {})
+    )
+    extra = sections.get("objective", {})
+    parts["objective"] = _section(
+        "objective", extra, **{k: parts.pop(k) for k in BUILT_APART["objective"]}
+    )
+    run = RunConfig(**top, **parts)
+    _check(run, given)
+    return run
+
+
+def _given(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain nested dict of what was set."""
+    if isinstance(config, config_dict.ConfigDict):
+        config = config.to_dict()
+    out = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            value = _given(value) or None
+        if value is not None:
+            out[key] = value
+    return out
+
+
+def _with_preset(given: Mapping[str, Any], algorithm: str) -> dict[str, dict[str, Any]]:
+    """The preset's sections under the given ones.  A named entry that differs from the preset's
+    takes none of its fields; a KL that was switched off takes neither its fields nor its
+    reference."""
+    rows = {k: dict(v) for k, v in preset(algorithm).overrides.items()}
+    kl = given.get("kl", {})
+    if kl.get("coef") == 0 or kl.get("place") == "none":
+        rows.pop("kl", None)
+        rows.pop("reference", None)
+    out = {}
+    for name in {*rows, *given} - set(TOP):
+        row, own = rows.get(name, {}), given.get(name, {})
+        if not isinstance(own, Mapping):
+            raise ValueError(f'config section "{name}" must hold keys, got {own!r}')
+        if "name" in own and own["name"] != row.get("name"):
+            row = {}
+        out[name] = row | own
+    return out
+
+
+def _section(name: str, values: Mapping[str, Any], **built: Any) -> Any:
+    section = SECTIONS[name]
+    hints = fields_of(section, name)
+    typed = {}
+    for key, value in values.items():
+        if key not in hints:
+            raise ValueError(
+                f'no config key "{name}.{key}"{nearest(key, list(hints))} '
+                f"({name} has: {', '.join(hints)})"
+            )
+        typed[key] = _typed(f"{name}.{key}", value, hints[key])
+    if isinstance(section, Registry):
+        if "name" not in typed:
+            raise ValueError(f"set config.{name}.name to one of {', '.join(section)}")
+        return section.make(typed.pop("name"), **typed)
+    return section(**typed, **built)
+
+
+def _typed(where: str, value: Any, hint: Any) -> Any:
+    """`value` as the type the field asks for, or a ValueError."""
+    plain = _plain_type(hint)
+    if dataclasses.is_dataclass(plain) and isinstance(value, Mapping):
+        hints = _hints(plain)
+        bad = [k for k in value if k not in hints]
+        if bad:
+            raise ValueError(f'no config key "{where}.{bad[0]}"{nearest(bad[0], list(hints))}')
+        return plain(**{k: _typed(f"{where}.{k}", v, hints[k]) for k, v in value.items()})
+    if plain is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if plain is tuple and isinstance(value, list | tuple):
+        args = typing.get_args(hint)
+        value = tuple(_typed(where, v, args[0]) for v in value) if args else tuple(value)
+    if not isinstance(value, plain) or (plain is not bool and isinstance(value, bool)):
+        raise ValueError(
+            f"config.{where} must be {plain.__name__}, got {type(value).__name__} {value!r}"
+        )
+    return value
+
+
+def _check(run: RunConfig, given: Mapping[str, Any]) -> None:
+    """Contradictions between sections, and keys that were set but change nothing."""
+    bad = [s for s in run.stages if s not in STAGES]
+    if bad or not run.stages or len(set(run.stages)) < len(run.stages):
+        raise ValueError(f"stages is some of {STAGES} in order, each once; got {run.stages}")
+    if run.seed < 0:
+        raise ValueError(f"seed must not be negative, got {run.seed}")
+    if "rl" in run.stages and run.objective.needs_reference != (run.reference.mode != "none"):
+        raise ValueError(
+            f'kl.place is "{run.objective.kl.place}" and reference.mode "{run.reference.mode}": '
+            "a KL term needs reference.mode frozen, and without one the reference has no effect"
+        )
+    if run.sampling.greedy and "rl" in run.stages:
+        raise ValueError("sampling.temperature 0 samples the same completion every time: no signal")
+    for name in ("sft", *RL_ONLY):
+        stage = "sft" if name == "sft" else "rl"
+        if name in given and stage not in run.stages:
+            raise ValueError(f'config.{name} has no effect: there is no "{stage}" stage')
+    for section, key, useless, reason in WITHOUT_EFFECT:
+        if key in given.get(section, {}) and useless(run):
+            raise ValueError(f"config.{section}.{key} has no effect: {reason}")
+
+
+def to_json(run: RunConfig) -> dict[str, Any]:
+    """The whole configuration as plain data: what was built, defaults included."""
+    out = {}
+    for field in dataclasses.fields(run):
+        value = getattr(run, field.name)
+        out[field.name] = dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value
+    for name, registry in (("task", TASKS), ("reward", REWARDS), ("advantage", ADVANTAGES)):
+        out[name] = {"name": _entry_name(registry, getattr(run, name))} | out[name]
+    loss = run.objective.loss
+    out["objective"]["loss"] = {"name": _entry_name(LOSSES, loss)} | dataclasses.asdict(loss)
+    return out
+
+
+def _entry_name(registry: Registry, value: Any) -> str:
+    return next(name for name in registry if registry[name] is type(value))

@@ -1,0 +1,47 @@
+"""What must hold in every run, checked while it runs and by `rlvr doctor`."""
+
+from __future__ import annotations
+
+import math
+
+from rlvr_jax.config import RunConfig
+from rlvr_jax.learner import TrainState
+from rlvr_jax.models.config import ModelConfig
+
+KL_AT_START = {"float32": 1e-5, "bfloat16": 2e-2}  # nats a token
+
+
+class InvariantError(RuntimeError):
+    """Something that cannot be true in a sound run is true; the run stops."""
+
+
+def check_update(
+    config: RunConfig,
+    model: ModelConfig,
+    step: int,
+    index: int,
+    metrics: dict[str, float],
+    state: TrainState,
+) -> None:
+    """Invariants of update `index` of a step, from its metrics.
+
+    The sampler and the scorer must agree while the parameters are those that sampled (index 0);
+    policy and reference must be equal before the first update of all; gradients must be finite.
+    """
+    where = f"step {step}, update {index + 1}"
+    if index == 0:
+        gap = metrics["mismatch/abs_mean"]
+        if not gap <= config.update.max_sampler_gap:
+            raise InvariantError(
+                f"{where}: log-probs of sampler and scorer differ by {gap:.3g} nats a token on "
+                f"average (update.max_sampler_gap is {config.update.max_sampler_gap})"
+            )
+    if step == 1 and index == 0 and "policy/kl_ref_k3" in metrics:
+        kl = metrics["policy/kl_ref_k3"]
+        if not abs(kl) <= KL_AT_START[model.compute_dtype]:
+            raise InvariantError(f"{where}: KL(policy, reference) is {kl:.3g} before any update")
+    if metrics["health/nonfinite"] and int(state.bad_steps) >= config.update.max_bad_updates:
+        raise InvariantError(
+            f"{where}: the gradient was not finite {int(state.bad_steps)} times in a row "
+            f"(loss {metrics.get('policy/loss', math.nan):.3g}); lower the learning rate"
+        )

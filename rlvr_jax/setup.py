@@ -1,0 +1,199 @@
+"""What a run holds: everything that is built once from the configuration and used by every
+stage."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import resource
+import sys
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from rlvr_jax.checkpoint import Checkpoints, Stop, claim_workdir
+from rlvr_jax.config import RunConfig, to_json
+from rlvr_jax.evalreport import EvalReport
+from rlvr_jax.evaluate import evaluate
+from rlvr_jax.generate import make_sampler
+from rlvr_jax.learner import TrainState, init_state, make_optimizer
+from rlvr_jax.log import RunLog, StagePlan
+from rlvr_jax.models import transformer
+from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.rewards import make_grader
+from rlvr_jax.rollout import Actor, Judged
+from rlvr_jax.sampling import SamplingConfig
+from rlvr_jax.sharding import make_mesh, tree_shardings
+from rlvr_jax.text import load_tokenizer, stop_ids
+from rlvr_jax.types import Problem
+
+
+@dataclasses.dataclass
+class Place:
+    """Where the run stands: what a checkpoint stores beside the arrays."""
+
+    stage: int = 0  # index into config.stages
+    step: int = 0  # finished steps of that stage; 0 = nothing of it has happened yet
+    cursor: int = 0  # next position in the stage's problem stream
+
+
+class Stopped(Exception):
+    """The run was asked to stop and has saved itself."""
+
+
+@dataclasses.dataclass
+class Run:
+    """Built by `open_run`, handed to every recipe."""
+
+    config: RunConfig
+    model: ModelConfig
+    mesh: Mesh
+    tokenizer: Any
+    train: Any  # split of the task
+    test: list[Problem]
+    actor: Actor
+    eval_actor: Actor
+    log: RunLog
+    checkpoints: Checkpoints
+    stop: Stop
+    reported: tuple[EvalReport, Judged] | None = None  # the last evaluation
+
+    def evaluate(self, stage: str, step: int, phase: str, params) -> float:
+        """Evaluate on the held-out problems, write it down, return pass@1.
+
+        A stage begins with the parameters the last one ended with, and the draws do not depend on
+        the step, so the evaluation "after" one stage serves as "before" of the next.
+        """
+        c = self.config
+        with self.log.clock("eval"):
+            if phase != "before" or self.reported is None:
+                self.reported = evaluate(self.eval_actor, params, self.test, c.eval, c.seed)
+        report, judged = self.reported
+        self.log.evaluation(stage, step, "test", phase, report)
+        self.log.samples(stage, step, phase, judged.rows("test", c.eval.show))
+        return report.avg.value
+
+    def finish_step(self, state: TrainState, place: Place, steps: int) -> None:
+        """Evaluation and checkpoint where they are due; Stopped where a stop was asked for."""
+        c, stage, step = self.config, self.config.stages[place.stage], place.step
+        last, value = step == steps, None
+        if last or (c.eval.every and step % c.eval.every == 0):
+            value = self.evaluate(stage, step, "after" if last else "during", state.params)
+        if last or self.stop.requested or step % c.checkpoint.every == 0:
+            with self.log.clock("ckpt"):
+                self.checkpoints.save(
+                    self.index(place), state, dataclasses.asdict(place), metric=value
+                )
+        if self.stop.requested and not last:
+            self.checkpoints.wait()
+            raise Stopped(f"stopped after step {step} of stage {stage}")
+
+    def index(self, place: Place) -> int:
+        """Place as one number that only grows."""
+        before = sum(stage_steps(self.config, name) for name in self.config.stages[: place.stage])
+        return before + place.step
+
+
+def stage_steps(config: RunConfig, stage: str) -> int:
+    return getattr(config, stage).steps
+
+
+def resolve_model(config: RunConfig, tokenizer) -> ModelConfig:
+    """The model with its vocabulary filled in from the tokenizer."""
+    size = len(tokenizer)
+    if config.model.vocab and config.model.vocab < size:
+        raise ValueError(
+            f"model.vocab is {config.model.vocab}, but the tokenizer has {size} ids; "
+            "use 0 for the tokenizer's size"
+        )
+    return dataclasses.replace(config.model, vocab=config.model.vocab or size)
+
+
+def make_actor(config: RunConfig, model, tokenizer, mesh, grader, clock, sampling: SamplingConfig):
+    """The sampler with the text and the checker around it."""
+    stops = stop_ids(tokenizer)
+    sampler = make_sampler(model, config.decode, sampling, stops, mesh)
+    return Actor(
+        sampler=sampler,
+        tokenizer=tokenizer,
+        format=config.text,
+        stop_ids=stops,
+        grader=grader,
+        decode=config.decode,
+        clock=clock,
+    )
+
+
+@contextlib.contextmanager
+def open_run(config: RunConfig, workdir: str):
+    """Build a Run, and close what it opened at the end.  Data errors come before anything slow."""
+    train, test = config.task.split("train"), config.task.split("test")
+    if not len(train) or not len(test):
+        raise ValueError("the task has an empty split; training and evaluation need problems")
+    tokenizer = load_tokenizer(config.tokenizer)
+    model, mesh = resolve_model(config, tokenizer), make_mesh(config.mesh)
+    claim_workdir(workdir, to_json(config))
+    plans = [StagePlan(name, stage_steps(config, name)) for name in config.stages]
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context(
+            contextlib.closing(RunLog(workdir, plans, writes=jax.process_index() == 0))
+        )
+        grader = stack.enter_context(
+            make_grader(config.reward, workers=config.rollout.verify_workers)
+        )
+        stop = stack.enter_context(Stop())
+        build = functools.partial(make_actor, config, model, tokenizer, mesh, grader, log.clock)
+        actor = build(config.sampling)
+        same = config.eval_sampling == config.sampling
+        yield Run(
+            config=config,
+            model=model,
+            mesh=mesh,
+            tokenizer=tokenizer,
+            train=train,
+            test=[test[i] for i in range(min(len(test), config.eval.problems))],
+            actor=actor,
+            eval_actor=actor if same else build(config.eval_sampling),
+            log=log,
+            checkpoints=stack.enter_context(
+                contextlib.closing(Checkpoints(workdir, config.checkpoint, note=log.note))
+            ),
+            stop=stop,
+        )
+
+
+def first_state(run: Run) -> TrainState:
+    """Fresh parameters and the first stage's optimizer."""
+    c = run.config
+    optim = c.sft.optim if c.stages[0] == "sft" else c.optim
+    tx = make_optimizer(optim, 1)
+    key = jax.random.key(c.seed)
+    return init_state(lambda: transformer.init(run.model, key), tx, run.mesh)
+
+
+def state_shapes(run: Run):
+    """Shapes and shardings of the training state, without making it.  The same for every stage:
+    optimizers of all stages have one structure."""
+    c = run.config
+    tx = make_optimizer(c.optim, 1)
+
+    def build():
+        params = transformer.init(run.model, jax.random.key(0))
+        zero = jnp.zeros((), jnp.int32)
+        return TrainState(step=zero, params=params, opt_state=tx.init(params), bad_steps=zero)
+
+    shapes = jax.eval_shape(build)
+    return jax.tree.map(
+        lambda s, where: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=where),
+        shapes,
+        tree_shardings(shapes, run.mesh),
+    )
+
+
+def host_memory() -> int:
+    """Peak resident bytes of this process."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
