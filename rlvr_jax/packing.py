@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from rlvr_jax.batch import pytree
-from rlvr_jax.generate import bucket
+from rlvr_jax.slots import bucket
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from rlvr_jax.generate import Address, DecodeConfig, Sampler, Samples, bucket
+from rlvr_jax.generate import Address, DecodeConfig, Sampler
 from rlvr_jax.log import Clock, sample_row
 from rlvr_jax.packing import Sequences
+from rlvr_jax.slots import Samples, bucket
 from rlvr_jax.text import PromptFormat, decode, encode_prompt
 from rlvr_jax.types import Completion, Problem, Verdict
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from rlvr_jax.experience import AggregationConfig, Experience, micro_batches
-from rlvr_jax.generate import bucket
 from rlvr_jax.learner import (
     TrainState,
     make_optimizer,
@@ -21,6 +20,7 @@ from rlvr_jax.losses import LOSSES, Objective
 from rlvr_jax.packing import Sequences
 from rlvr_jax.sampling import SamplingConfig
 from rlvr_jax.setup import Place, Run, host_memory
+from rlvr_jax.slots import bucket
 from rlvr_jax.tasks import stream
 from rlvr_jax.text import encode_completion
 from rlvr_jax.types import Problem
