@@ -75,20 +75,25 @@ class Sandbox:
         )
         theirs.close()
         self._close = weakref.finalize(self, _close, self._link, process, base)
-        self.alive, self._used = True, False
+        self._alive, self._used = True, False
         try:
             self.spaces, self.lacks = _greet(self._link, process.pid)
         except OSError as error:
             self.close()
             raise OSError(f"the sandbox does not start: {error}") from None
 
+    @property
+    def usable(self) -> bool:
+        """Whether another program can be started."""
+        return self._alive and (self.spaces or not self._used)
+
     def start(self, out_fd: int | None = None) -> socket.socket:
         """The data socket of a new runner, whose standard output is `out_fd` (None: nowhere).
 
         OSError if the sandbox has died.
         """
-        if self._used and not self.spaces:
-            raise OSError("a sandbox without namespaces serves one program")
+        if not self.usable:
+            raise OSError("the sandbox has ended (without namespaces it serves one program)")
         self._used = True
         ours, theirs = socket.socketpair()
         with theirs:
@@ -117,7 +122,7 @@ class Sandbox:
 
     def close(self) -> None:
         """End it with all its processes.  Safe to call twice."""
-        self.alive = False
+        self._alive = False
         self._close()
 
     def __enter__(self) -> Sandbox:

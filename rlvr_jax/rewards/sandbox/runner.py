@@ -131,7 +131,8 @@ def _program(data: socket.socket, code: str) -> None:
 def _functions(data: socket.socket, code: str) -> None:
     """Load the code, then answer ["call", target, path, arguments, keywords] until the end.
 
-    target: a global name, or the number of an object that was returned before; path: attributes.
+    target: a global name, or the number of an object that was returned before.  path: attributes
+    to follow from there.  arguments None: the value itself is wanted, not a call.
     Replies: ["loaded"], ["value", value, arguments as they are now], ["error", type, text].
     """
     objects: list[object] = []
@@ -150,7 +151,7 @@ def _functions(data: socket.socket, code: str) -> None:
     while True:
         _, target, path, arguments, keywords = read(data, objects.__getitem__)
         try:
-            value = scope[target] if isinstance(target, str) else objects[target]
+            value = _find(scope, target) if isinstance(target, str) else objects[target]
             for name in path:
                 value = getattr(value, name)
             if arguments is not None:
@@ -158,6 +159,11 @@ def _functions(data: socket.socket, code: str) -> None:
             write(data, ["value", value, arguments], keep)
         except BaseException as error:  # whatever the solution raises is its own
             write(data, ["error", type(error).__name__, _text(error)])
+
+
+def _find(scope: dict, name: str) -> object:
+    """A global, or where there is none a method of a fresh ``Solution()``, as some judges ask."""
+    return scope[name] if name in scope else getattr(scope["Solution"](), name)
 
 
 def _text(error: BaseException) -> str:
@@ -173,21 +179,20 @@ class RemoteError(Exception):
 class Remote:
     """A name or an object of the solution as the tests see it: calls go out, plain data return."""
 
-    def __init__(self, data: socket.socket, target: str | int, path: tuple = ()):
-        self._way = (data, target, path)
+    def __init__(self, data: socket.socket, target: str | int):
+        self._way = (data, target)
 
     def __call__(self, *arguments, **keywords):
-        return self._ask(list(arguments), keywords)
+        return self._ask([], list(arguments), keywords)
 
     def __getattr__(self, name: str):
         if name.startswith("__"):
             raise AttributeError(name)
-        data, target, path = self._way
-        return Remote(data, target, (*path, name))
+        return self._ask([name], None, {})
 
-    def _ask(self, arguments: list | None, keywords: dict):
-        data, target, path = self._way
-        write(data, ["call", target, list(path), arguments, keywords], _number)
+    def _ask(self, path: list[str], arguments: list | None, keywords: dict):
+        data, target = self._way
+        write(data, ["call", target, path, arguments, keywords], _number)
         kind, *what = read(data, lambda number: Remote(data, number))
         if kind == "error":
             known = getattr(builtins, what[0], None)
@@ -201,10 +206,10 @@ class Remote:
 
 def _number(value: object) -> int:
     """How the solution knows an object of its own that the tests hand back."""
-    way = value._way if isinstance(value, Remote) else ("", "", "")
-    if not isinstance(way[1], int) or way[2]:
+    target = value._way[1] if isinstance(value, Remote) else None
+    if not isinstance(target, int):
         raise plain.NotPlain(f"{type(value).__name__} cannot be given to the solution")
-    return way[1]
+    return target
 
 
 def _update(mine: object, theirs: object) -> None:
