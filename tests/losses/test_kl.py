@@ -31,7 +31,7 @@ def in_loss(kl, theta, ref, mu=None):
     """Exact expected gradient of the KL term of the loss; samples from mu (default: pi)."""
     old = jax.nn.softmax(theta) if mu is None else mu
     objective = Objective(loss=LOSSES["policy_gradient"](), kl=kl)
-    return jax.grad(lambda th: objective(batch(th, old, old, ref))[0])(theta)
+    return jax.jit(jax.grad(lambda th: objective(batch(th, old, old, ref))[0]))(theta)
 
 
 def in_reward(estimator, theta, ref):
@@ -41,7 +41,7 @@ def in_reward(estimator, theta, ref):
     x = batch(theta, pi, pi, ref)
     adv_V = -kl.reward_BT(x.logp_BT, x.ref_logp_BT, x.mask_BT)[:, 0]
     loss = LOSSES["policy_gradient"]()
-    return jax.grad(lambda th: loss(batch(th, pi, pi, ref, adv_V))[0])(theta)
+    return jax.jit(jax.grad(lambda th: loss(batch(th, pi, pi, ref, adv_V))[0]))(theta)
 
 
 def exact(theta, ref):

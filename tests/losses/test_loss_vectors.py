@@ -1,6 +1,7 @@
 """The worked examples of the specification, through the public functions."""
 
 import dataclasses
+import functools
 
 import jax
 import numpy as np
@@ -32,11 +33,16 @@ def inputs(logr, adv, weight=None, mask=None):
     )
 
 
-def run(loss, x):
-    def value(logp_BT):
+@functools.cache
+def compiled(loss):
+    def value(logp_BT, x):
         return loss(dataclasses.replace(x, logp_BT=logp_BT))
 
-    (total, metrics), grad_BT = jax.value_and_grad(value, has_aux=True)(x.logp_BT)
+    return jax.jit(jax.value_and_grad(value, has_aux=True))
+
+
+def run(loss, x):
+    (total, metrics), grad_BT = compiled(loss)(x.logp_BT, x)
     return float(total), np.asarray(grad_BT), metrics
 
 
