@@ -1,0 +1,200 @@
+"""The transformer against a float64 oracle, switch by switch, and its own symmetries."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import transformer_oracle as oracle
+from tiny_models import EVERYTHING, PLAIN, one_row, random_params, with_attn
+
+from rlvr_jax.models import transformer as tf
+from rlvr_jax.models.config import AttentionConfig, ModelConfig
+
+TOKENS = np.random.default_rng(1).integers(0, PLAIN.vocab, 9)
+UNROLLED = dataclasses.replace(PLAIN, unroll=True)
+
+
+def logits(config, params, tokens, shift=0):
+    tokens, positions, allowed = one_row(tokens)
+    hidden, _ = tf.forward(config, params, tokens, positions + shift, allowed)
+    return np.asarray(tf.logits_of(config, tf.head_weight(params), hidden))
+
+
+SWITCHES = {
+    "plain": UNROLLED,
+    "activation": dataclasses.replace(UNROLLED, activation="gelu_tanh"),
+    "norms post": dataclasses.replace(UNROLLED, norms="post"),
+    "norms both": dataclasses.replace(UNROLLED, norms="both"),
+    "norm_plus_one": dataclasses.replace(UNROLLED, norm_plus_one=True),
+    "norm_eps": dataclasses.replace(UNROLLED, norm_eps=0.5),
+    "embed_scale": dataclasses.replace(UNROLLED, embed_scale=True),
+    "untied": dataclasses.replace(UNROLLED, tied_head=False),
+    "logit_softcap": dataclasses.replace(UNROLLED, logit_softcap=3.0),
+    "qkv_bias": with_attn(UNROLLED, qkv_bias=True),
+    "out_bias": with_attn(UNROLLED, out_bias=True),
+    "qk_norm": with_attn(UNROLLED, qk_norm=True),
+    "softcap": with_attn(UNROLLED, softcap=0.5),
+    "query_scale": with_attn(UNROLLED, query_scale=1.0),
+    "rope_theta": with_attn(UNROLLED, rope_theta=50.0),
+    "window": with_attn(UNROLLED, window=3),
+    "local_pattern": with_attn(UNROLLED, window=3, local_pattern=(0, 1)),
+    "rope_theta_local": with_attn(UNROLLED, window=3, rope_theta_local=20.0),
+    "grouped queries": with_attn(UNROLLED, kv_heads=1),
+    "everything": dataclasses.replace(EVERYTHING, unroll=True),
+}
+
+
+@pytest.fixture(scope="module")
+def by_switch():
+    return {n: logits(c, random_params(c), TOKENS) for n, c in SWITCHES.items()}
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_logits_equal_the_oracle(name, by_switch):
+    config = SWITCHES[name]
+    expected = oracle.logits(config, random_params(config), TOKENS)
+    np.testing.assert_allclose(by_switch[name][0], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [n for n in SWITCHES if n != "plain"])
+def test_every_switch_has_an_effect(name, by_switch):
+    """With the shared weights as they are (new leaves aside), the logits move."""
+    config, shared = SWITCHES[name], random_params(UNROLLED)
+    params = jax.tree.map(lambda x: x, random_params(config))
+    if config.layers == UNROLLED.layers and config.attn.kv_heads == UNROLLED.attn.kv_heads:
+        layers = {k: shared["layers"].get(k, v) for k, v in params["layers"].items()}
+        params = {k: shared.get(k, v) for k, v in params.items()} | {"layers": layers}
+        moved = logits(config, params, TOKENS)
+    else:
+        moved = by_switch[name]
+    assert np.abs(moved - by_switch["plain"]).max() > 1e-2
+
+
+def test_local_layers_follow_the_pattern():
+    first = with_attn(UNROLLED, window=3, local_pattern=(1, 0))
+    assert [first.local(i) for i in range(4)] == [True, False, True, False]
+    assert not any(UNROLLED.local(i) for i in range(4))
+
+
+def value_and_grads(config, params):
+    tokens, positions, allowed = one_row(TOKENS)
+
+    @jax.jit
+    def loss(params):
+        hidden, _ = tf.forward(config, params, tokens, positions, allowed)
+        return jnp.sum(jnp.sin(tf.logits_of(config, tf.head_weight(params), hidden)))
+
+    value, grads = jax.jit(jax.value_and_grad(loss))(params)
+    return float(value), jax.tree.map(np.asarray, grads)
+
+
+@pytest.fixture(scope="module")
+def scanned():
+    return value_and_grads(EVERYTHING, random_params(EVERYTHING))
+
+
+@pytest.mark.parametrize(
+    "change", [{"unroll": True}, {"remat": True}, {"remat": True, "unroll": True}]
+)
+def test_unrolling_and_recomputing_change_no_gradient(scanned, change):
+    config = dataclasses.replace(EVERYTHING, **change)
+    value, grads = value_and_grads(config, random_params(EVERYTHING))
+    assert value == pytest.approx(scanned[0], rel=1e-5)
+    largest = max(np.abs(g).max() for g in jax.tree.leaves(scanned[1]))
+    for a, b in zip(jax.tree.leaves(grads), jax.tree.leaves(scanned[1]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5 * largest)
+
+
+def test_every_parameter_gets_a_gradient(scanned):
+    for path, grad in jax.tree_util.tree_leaves_with_path(scanned[1]):
+        assert np.abs(grad).max() > 0, path
+
+
+def test_bfloat16_is_close_to_float32():
+    config = dataclasses.replace(UNROLLED, param_dtype="bfloat16", compute_dtype="bfloat16")
+    params = random_params(UNROLLED)
+    small = jax.tree.map(lambda x: x.astype(jnp.bfloat16), params)
+    assert jax.tree.map(
+        lambda s: s.dtype, jax.eval_shape(lambda: tf.init(config, jax.random.key(0)))
+    ) == (jax.tree.map(lambda s: s.dtype, small))
+    z, exact = logits(config, small, TOKENS), logits(UNROLLED, params, TOKENS)
+    assert z.dtype == np.float32
+    assert 0 < np.abs(z - exact).mean() < 0.05 * np.abs(exact).mean()
+
+
+def test_grouped_queries_equal_repeated_heads():
+    grouped = with_attn(UNROLLED, kv_heads=1)
+    params = random_params(grouped)
+    layers = dict(params["layers"])
+    for name in ("k", "v"):
+        layers[name] = jnp.concatenate([layers[name]] * 2, axis=-1)
+    repeated = params | {"layers": layers}
+    np.testing.assert_allclose(
+        logits(grouped, params, TOKENS), logits(UNROLLED, repeated, TOKENS), atol=1e-5
+    )
+
+
+def test_a_later_token_changes_nothing_before_it():
+    params = random_params(UNROLLED)
+    other = TOKENS.copy()
+    other[5] = (other[5] + 1) % PLAIN.vocab
+    a, b = logits(UNROLLED, params, TOKENS)[0], logits(UNROLLED, params, other)[0]
+    np.testing.assert_array_equal(a[:5], b[:5])
+    assert np.abs(a[5:] - b[5:]).max(axis=-1).min() > 1e-4
+
+
+def test_only_relative_positions_matter():
+    params = random_params(SWITCHES["window"])
+    here, shifted = (logits(SWITCHES["window"], params, TOKENS, s) for s in (0, 1000))
+    np.testing.assert_allclose(here, shifted, atol=1e-3)
+    assert np.abs(here - logits(SWITCHES["window"], params, TOKENS[::-1])[:, ::-1]).max() > 0.1
+
+
+def test_a_window_hides_what_is_further_away():
+    config = dataclasses.replace(with_attn(UNROLLED, window=3), layers=1)
+    params = random_params(config)
+    other = TOKENS.copy()
+    other[0] = (other[0] + 1) % PLAIN.vocab
+    a, b = logits(config, params, TOKENS)[0], logits(config, params, other)[0]
+    np.testing.assert_array_equal(a[3:], b[3:])
+    assert (np.abs(a[:3] - b[:3]).max(axis=-1) > 1e-5).all()
+
+
+def test_a_query_that_may_look_at_nothing_is_not_nan():
+    tokens, positions, allowed = one_row(TOKENS)
+    allowed = allowed.at[:, 4].set(False)
+    hidden, _ = tf.forward(UNROLLED, random_params(UNROLLED), tokens, positions, allowed)
+    assert np.isfinite(np.asarray(hidden)).all()
+
+
+def test_init_has_the_asked_spread_and_neutral_norms():
+    config = dataclasses.replace(
+        with_attn(PLAIN, qkv_bias=True, qk_norm=True), width=64, mlp_width=256, norm_plus_one=True
+    )
+    params = jax.jit(lambda: tf.init(config, jax.random.key(0)))()
+    assert float(params["embed"].std()) == pytest.approx(config.init_std, rel=0.1)
+    up, down = (float(params["layers"][n].std()) for n in ("up", "down"))
+    assert up == pytest.approx(config.init_std, rel=0.05)
+    assert down == pytest.approx(config.init_std / (2 * config.layers) ** 0.5, rel=0.05)
+    zero = ("attn_norm", "mlp_norm", "q_norm", "k_norm", "q_bias", "k_bias", "v_bias")
+    assert all(not np.any(params["layers"][n]) for n in zero)
+    assert not np.array_equal(params["layers"]["q"][0], params["layers"]["q"][1])
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda: AttentionConfig(heads=4, kv_heads=3), "multiple of attn.kv_heads"),
+        (lambda: AttentionConfig(head_dim=7), "must be even"),
+        (lambda: AttentionConfig(rope_theta_local=5.0), "need attn.window > 0"),
+        (lambda: AttentionConfig(local_pattern=(1, 0)), "need attn.window > 0"),
+        (lambda: ModelConfig(activation="relu"), "silu, gelu_tanh"),
+        (lambda: ModelConfig(norms="none"), "pre, post, both"),
+        (lambda: ModelConfig(param_dtype="float16"), "float32, bfloat16"),
+    ],
+)
+def test_impossible_models_are_refused(build, said):
+    with pytest.raises(ValueError, match=said):
+        build()
