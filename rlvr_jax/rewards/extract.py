@@ -6,11 +6,18 @@ closes leaves no answer.  Every function is linear in the length of the text.
 
 from __future__ import annotations
 
+import functools
 import re
 
-PLACES = ("answer_tag", "boxed", "hashes")
+PLACES = ("answer_tag", "boxed", "hashes", "phrase", "last_number")
 
-_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{|\\(?:boxed|fbox)\s+(\d+|[A-Za-z])(?![\w.])", re.ASCII)
+_PHRASE = re.compile(
+    r"\b(?:final\s+)?answer\b\s*(?:\*\*)?\s*(?:is|are|be|[:=])\s*:?|^\s*\**A\s*:",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SENTENCE = re.compile(r"\.(?=\s|$)|\n")
+_NUMBER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:/\d+)?%?", re.ASCII)
 
 
 def final_text(text: str) -> str:
@@ -44,15 +51,23 @@ def closing_brace(text: str, start: int) -> int:
 
 
 def last_boxed(text: str) -> str | None:
-    r"""Content of the last ``\boxed{...}`` or ``\fbox{...}``; None if there is none or the last one
-    never closes (an earlier box is not the final answer)."""
-    start = None
-    for match in _BOX.finditer(text):
-        start = match.end()
-    if start is None:
-        return None
-    end = closing_brace(text, start)
-    return text[start:end].strip() if end >= 0 else None
+    r"""Content of the last balanced ``\boxed{...}`` or ``\fbox{...}``, or None.
+
+    Of nested boxes the outermost counts; a box that never closes does not count.  ``\boxed 5`` (one
+    number or letter) is legal TeX and read too.
+    """
+    found, at = None, 0
+    while match := _BOX.search(text, at):
+        if match[1]:
+            found, at = match[1], match.end()
+            continue
+        end = closing_brace(text, match.end())
+        at = end + 1 if end >= 0 else match.end()
+        if end >= 0:
+            found = text[match.end() : end].strip()
+        elif text.count("{", at) > 2000:
+            return None  # thousands of open boxes: keeps the search linear
+    return found
 
 
 def after_hashes(text: str) -> str | None:
@@ -64,7 +79,33 @@ def after_hashes(text: str) -> str | None:
     return rest or None
 
 
-_EXTRACTORS = {"answer_tag": last_tag, "boxed": last_boxed, "hashes": after_hashes}
+def _last(pattern: re.Pattern, text: str) -> re.Match | None:
+    return functools.reduce(lambda _, match: match, pattern.finditer(text), None)
+
+
+def after_phrase(text: str) -> str | None:
+    """What follows the last "answer is", "Answer:" or a line's "A:", to the end of the sentence."""
+    match = _last(_PHRASE, text)
+    if match is None:
+        return None
+    rest = text[match.end() :].lstrip(" \t\n*:")
+    end = _SENTENCE.search(rest)
+    return (rest[: end.start()] if end else rest).strip(" \t*") or None
+
+
+def last_number(text: str) -> str | None:
+    """The last number of the text: a last resort that pays for any closing number."""
+    match = _last(_NUMBER, text)
+    return match[0] if match else None
+
+
+_EXTRACTORS = {
+    "answer_tag": last_tag,
+    "boxed": last_boxed,
+    "hashes": after_hashes,
+    "phrase": after_phrase,
+    "last_number": last_number,
+}
 
 
 def check_places(places: tuple[str, ...], allowed: tuple[str, ...] = PLACES) -> None:

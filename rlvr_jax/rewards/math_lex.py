@@ -35,7 +35,7 @@ FUNCTIONS = word_set(
     "coth sech csch arcsinh arccosh arctanh log ln lg exp gcd lcm max min det deg dim arg Re Im "
     "floor ceil abs sgn sign"
 )
-_NAMES = FUNCTIONS | {"sqrt", "pi", "infty", "infinity", "inf", "oo", "and", "or", "cbrt"}
+KNOWN_NAMES = FUNCTIONS | {"sqrt", "pi", "infty", "infinity", "inf", "oo", "and", "or", "cbrt"}
 _RENAMED = {"infinity": "infty", "inf": "infty", "oo": "infty", "sqrt": "usqrt"}
 _TEXT_CMDS = word_set(
     "text textbf textrm textit texttt textsf textnormal mathrm mathbf mathit mathsf mbox "
@@ -176,7 +176,7 @@ def _text(text: str, end: int, name: str, tokens: list) -> int:
     bare = inner.strip(" ~$\\.,")
     if len(bare) == 1 and bare.isalpha() and name != "text":
         tokens.append(("name", bare))
-    elif bare in _NAMES:
+    elif bare in KNOWN_NAMES:
         tokens.append(("cmd", bare))
     elif re.fullmatch(r"[\d.,+\-*/^=()\s]+", bare):
         tokens.extend(tokenize(bare))
@@ -191,7 +191,9 @@ def _letters(text: str, at: int, tokens: list) -> int:
     if not match:
         raise Unparsable
     run = match[0]
-    known = run if run in _NAMES else run.lower() if run.lower() in ("and", "or", "pi") else None
+    known = (
+        run if run in KNOWN_NAMES else run.lower() if run.lower() in ("and", "or", "pi") else None
+    )
     if known:
         tokens.append(("cmd", _RENAMED.get(known, known)))
         return match.end()

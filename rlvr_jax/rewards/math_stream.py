@@ -41,7 +41,7 @@ ALIASES |= {"hbar": "hbar", "ell": "ell", "nabla": "nabla", "partial": "partial"
 GREEK = word_set(
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau "
     "upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega hbar "
-    "ell nabla partial"
+    "ell nabla partial angle triangle"
 )
 INVERSE = {"sin": "arcsin", "cos": "arccos", "tan": "arctan", "cot": "arccot"}
 INVERSE |= {"sec": "arcsec", "csc": "arccsc", "sinh": "arcsinh", "cosh": "arccosh"}

@@ -86,7 +86,7 @@ def test_percent_on_one_side_reads_both_ways():
         ("<answer>7", "no_answer"),
         ("<think><answer>7</answer>", "no_answer"),
         ("<think><answer>7</answer></think> 8", "no_answer"),
-        ("\\boxed{7} no, \\boxed{8", "no_answer"),
+        ("\\boxed{7} no, \\boxed{8", ""),  # the last balanced box
         ("7", "no_answer"),
     ],
 )

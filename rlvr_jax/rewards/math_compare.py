@@ -1,0 +1,390 @@
+r"""Whether two trees name the same answer: labels, lists, sets, tuples, units, matrices, equations.
+
+Structure is compared here; single expressions are left to a judge:
+
+    judge.same(a, b)          equal expressions        judge.real(a)  value of an end point
+    judge.proportional(a, b)  a = c b, c constant
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Protocol
+
+from rlvr_jax.rewards import math_sets
+from rlvr_jax.rewards.math_field import Undecided, images, rational, same
+from rlvr_jax.rewards.math_stream import APPLIED, Node, walk
+from rlvr_jax.rewards.math_units import parse_unit
+
+MAX_UNORDERED = 12  # members matched pair by pair in the exact stage
+_CONTAINERS = frozenset(
+    {"list", "set", "tuple", "matrix", "det", "cases", "rel", "text", "ratio", "base", "builder"}
+    | {"setop", "space", "dots"}
+)
+_BASES = dict(
+    zip(
+        ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve"),
+        ("2", "3", "4", "5", "6", "7", "8", "9", "10", "12"),
+        strict=True,
+    )
+) | {"sixteen": "16"}
+
+
+class Judge(Protocol):
+    """Decides on single expressions."""
+
+    equation_value: bool
+    require_units: bool
+
+    def same(self, a: Node, b: Node) -> bool: ...
+    def proportional(self, a: Node, b: Node) -> bool: ...
+    def real(self, node: Node) -> object: ...
+
+
+class ExactJudge:
+    """Decides exactly and in bounded time, or raises Undecided.
+
+    tolerance: relative error allowed against a gold that is a rational but no integer.
+    """
+
+    def __init__(self, equation_value=True, require_units=False, tolerance=0.0):
+        self.equation_value = equation_value
+        self.require_units = require_units
+        self.tolerance = Fraction(tolerance)
+
+    def same(self, a: Node, b: Node) -> bool:
+        if self.tolerance:
+            left, right = rational(a), rational(b)
+            if left is not None and right is not None and right.denominator != 1:
+                return abs(left - right) <= self.tolerance * abs(right)
+        return same(a, b)
+
+    def proportional(self, a: Node, b: Node) -> bool:
+        (x, y), p, _ = images([a, b], seed=1)
+        (u, v), q, opaque = images([a, b], seed=2)
+        if p != q:
+            raise Undecided
+        if not (x and y):
+            return False
+        if (x * v - u * y) % p == 0:
+            return True
+        if opaque:
+            raise Undecided
+        return False
+
+    def real(self, node: Node) -> object:
+        value = rational(node)
+        if value is None:
+            raise Undecided
+        return value
+
+
+# ---- labels --------------------------------------------------------------------------------------
+
+
+def label(node: Node) -> tuple[Node, Node] | None:
+    """(label, value) of an assignment such as ``x = 5``, ``5 = x``, ``f(x) = x^2``; else None."""
+    if node[0] != "rel" or node[1] not in ("=", "approx") or len(node) != 4:
+        return None
+    for name, value in ((node[2], node[3]), (node[3], node[2])):
+        plain = name[0] in ("sym", "text") or (name[0] == "fn" and name[1].rstrip("'") in "fghFGPp")
+        if plain and name not in walk(value):
+            return name, value
+    return None
+
+
+def value_of(node: Node, judge: Judge) -> Node | None:
+    r"""The value that an equation states, or None.
+
+    Of an assignment, of ``x \in S``, and (equation_value) the last side of ``a + b = 7`` if it is
+    a constant and the other sides are unknowns or equal to it.
+    """
+    found = label(node)
+    if found:
+        return found[1]
+    if node[0] != "rel":
+        return None
+    if node[1] == "in":
+        return node[3]
+    if set(node[1].split()) != {"="} or not judge.equation_value or _has_symbol(node[-1]):
+        return None
+    others = [side for side in node[2:-1] if not _has_symbol(side)]
+    return node[-1] if all(equal(side, node[-1], judge) for side in others) else None
+
+
+def _has_symbol(node: Node) -> bool:
+    return any(part[0] in ("sym", "text") for part in walk(node))
+
+
+def members(node: Node) -> list[Node] | None:
+    """The members of a list or set, labels taken off (``n = 2, 3``; ``x = 2`` or ``x = 3``), ± read
+    as two values; None for a single value."""
+    if node[0] not in ("list", "set"):
+        both = expand(node)
+        return both if len(both) > 1 else None
+    items = list(node[2:] if node[0] == "list" else node[1:])
+    labels = [label(item) for item in items]
+    names = {found[0] for found in labels if found}
+    if len(names) == 1 and (all(labels) or not any(labels[1:])):
+        items = [found[1] if found else item for found, item in zip(labels, items, strict=True)]
+    return [one for item in items for one in expand(item)]
+
+
+def expand(node: Node) -> list[Node]:
+    r"""Both readings of ``\pm``; several are independent, unless ``\mp`` (the opposite) occurs."""
+    signs = [part for part in walk(node) if part[0] == "pm"]
+    if not signs:
+        return [node]
+    linked = any(part[1] == "mp" for part in signs) or len(signs) > 4
+    if linked:
+        found = [_sign(node, 1, every=True), _sign(node, -1, every=True)]
+    else:
+        found = [one for s in (1, -1) for one in expand(_sign(node, s, every=False))]
+    return found
+
+
+def _sign(node: Node, sign: int, every: bool) -> Node:
+    """The node with one sign chosen for the first ± (or for every one)."""
+    if node[0] == "pm":
+        plus = (node[1] == "pm") == (sign > 0)
+        left, right = (_sign(p, sign, every) for p in node[2:]) if every else node[2:]
+        right = right if plus else ("neg", right)
+        return right if left == ("num", Fraction(0)) else ("add", left, right)
+    parts, done = [], False
+    for part in node:
+        if type(part) is tuple and not done:
+            new = _sign(part, sign, every)
+            done = not every and new != part
+            part = new
+        parts.append(part)
+    return tuple(parts)
+
+
+# ---- comparison ----------------------------------------------------------------------------------
+
+
+def equal(a: Node, g: Node, judge: Judge) -> bool:
+    """Whether answer `a` names the same as gold `g`.  Undecided, TooBig, Undefined pass through."""
+    if a == g:
+        return True
+    if math_sets.looks_like_set(g) or math_sets.looks_like_set(a):
+        found = _as_sets(a, g, judge)
+        if found is not None:
+            return found
+    if "rel" in (a[0], g[0]):
+        return _relations(a, g, judge)
+    mine, theirs = members(a), members(g)
+    if "tuple" in (a[0], g[0]):
+        return _tuples(a, g, judge)
+    if mine is not None or theirs is not None:
+        dots = ("dots",) in (mine or []) + (theirs or [])
+        match = _ordered if dots else _unordered
+        distinct = "set" in (a[0], g[0])
+        return match(mine or [a], theirs or [g], judge, distinct) if _sizes(a, g) else False
+    return _single(a, g, judge)
+
+
+def _sizes(a: Node, g: Node) -> bool:
+    """An empty set equals only an empty set."""
+    return (a == ("set",)) == (g == ("set",))
+
+
+def _single(a: Node, g: Node, judge: Judge) -> bool:
+    for kinds, rule in _RULES:
+        if a[0] in kinds or g[0] in kinds:
+            return rule(a, g, judge)
+    if a[0] in _CONTAINERS or g[0] in _CONTAINERS:
+        return False
+    if a[0] == g[0] == "fn" and a[1] != g[1] and (a[1] in APPLIED or g[1] in APPLIED):
+        return False  # O(n) is not Theta(n)
+    if any(part == math_sets.INFINITY for node in (a, g) for part in walk(node)):
+        return False  # infinities are equal only to the letter
+    return judge.same(a, g)
+
+
+def _as_sets(a: Node, g: Node, judge: Judge) -> bool | None:
+    names = {name for name in (math_sets.variable(a), math_sets.variable(g)) if name}
+    try:
+        left, right = math_sets.read(a), math_sets.read(g)
+    except math_sets.NotASet:
+        return None
+    return len(names) < 2 and math_sets.equal(left, right, judge.real)
+
+
+def _ordered(mine: Sequence[Node], theirs: Sequence[Node], judge: Judge, distinct=False) -> bool:
+    return len(mine) == len(theirs) and all(
+        equal(a, g, judge) for a, g in zip(mine, theirs, strict=True)
+    )
+
+
+def _unordered(mine: list[Node], theirs: list[Node], judge: Judge, distinct: bool) -> bool:
+    """Equal as multisets; with `distinct` as sets."""
+    exact = [[rational(item) for item in items] for items in (mine, theirs)]
+    if None not in exact[0] + exact[1]:
+        left, right = exact
+        return set(left) == set(right) if distinct else sorted(left) == sorted(right)
+    if max(len(mine), len(theirs)) > MAX_UNORDERED and isinstance(judge, ExactJudge):
+        raise Undecided
+    if distinct:
+        return _covers(mine, theirs, judge) and _covers(theirs, mine, judge)
+    left = list(theirs)
+    for item in mine:
+        found = next((other for other in left if equal(item, other, judge)), None)
+        if found is None:
+            return False
+        left.remove(found)
+    return not left
+
+
+def _covers(items: list[Node], others: list[Node], judge: Judge) -> bool:
+    return all(any(equal(item, other, judge) for other in others) for item in items)
+
+
+def _relations(a: Node, g: Node, judge: Judge) -> bool:
+    mine, theirs = label(a), label(g)
+    if a[0] != "rel" or g[0] != "rel":
+        left = value_of(a, judge) if a[0] == "rel" else a
+        right = value_of(g, judge) if g[0] == "rel" else g
+        return left is not None and right is not None and equal(left, right, judge)
+    if mine and theirs and mine[0] == theirs[0]:
+        return equal(mine[1], theirs[1], judge)
+    if theirs and not _has_symbol(theirs[1]):
+        return False  # x = 5 is solved; 2x = 10 and y = 5 are something else
+    ops, sides = _directed(a)
+    gold_ops, gold_sides = _directed(g)
+    if ops == gold_ops and _ordered(sides, gold_sides, judge):
+        return True
+    if len(ops) != 1 or ops != gold_ops or ops[0] not in ("=", "!=", "<", "<="):
+        return False
+    left, right = (("add", s[0], ("neg", s[1])) for s in (sides, gold_sides))
+    if any(p[0] in _CONTAINERS for side in (left, right) for p in walk(side)):
+        return False
+    return judge.proportional(left, right) and (ops[0] in ("=", "!=") or _same_sign(left, right))
+
+
+def _directed(node: Node) -> tuple[list[str], list[Node]]:
+    """Signs and sides with every > turned round."""
+    ops, sides = node[1].split(), list(node[2:])
+    if all(op in (">", ">=") for op in ops):
+        return [{">": "<", ">=": "<="}[op] for op in reversed(ops)], sides[::-1]
+    return ops, sides
+
+
+def _same_sign(a: Node, b: Node) -> bool:
+    """Whether the constant ratio of two proportional expressions is positive."""
+    names = sorted({part[1] for part in walk(a) if part[0] == "sym"})
+    for point in ((3, 7, 11, 2), (5, 1, 9, 4)):
+        env = {name: Fraction(point[k % 4] + k) for k, name in enumerate(names)}
+        left, right = rational(_put(a, env)), rational(_put(b, env))
+        if left and right:
+            return left * right > 0
+    raise Undecided
+
+
+def _put(node: Node, env: dict[str, Fraction]) -> Node:
+    if node[0] == "sym":
+        return ("num", env.get(node[1], Fraction(1)))
+    return tuple(_put(part, env) if type(part) is tuple else part for part in node)
+
+
+def _tuples(a: Node, g: Node, judge: Judge) -> bool:
+    if a[0] == g[0] == "tuple":
+        same_kind = a[1] == g[1] or len(a) > 4
+        return same_kind and _ordered(a[2:], g[2:], judge)
+    pair, other = (a, g) if a[0] == "tuple" else (g, a)
+    if pair[1] not in ("()", "[]"):
+        return False
+    if other[0] == "list":
+        named = [label(item) for item in other[2:]]
+        if all(named):  # x = 2, y = 3 against (2, 3)
+            named.sort(key=lambda found: str(found[0]))
+            values = [found[1] for found in named]
+        else:
+            values = list(other[2:])
+    elif other[0] == "matrix" and other[1] == 1:
+        values = list(other[2:])
+    else:
+        return False
+    mine, theirs = (pair[2:], values) if pair is a else (values, pair[2:])
+    return _ordered(mine, theirs, judge)
+
+
+def _matrices(a: Node, g: Node, judge: Judge) -> bool:
+    return a[0] == g[0] and a[1] == g[1] and _ordered(a[2:], g[2:], judge)
+
+
+def _ratios(a: Node, g: Node, judge: Judge) -> bool:
+    if a[0] != g[0]:
+        parts = [("div", *n[1:]) if n[0] == "ratio" and len(n) == 3 else n for n in (a, g)]
+        return "ratio" not in (parts[0][0], parts[1][0]) and _single(*parts, judge)
+    if _ordered(a[1:], g[1:], judge):
+        return True
+    if len(a) != len(g) or any(part[0] in _CONTAINERS for n in (a, g) for part in n[1:]):
+        return False
+    cross = [(("mul", a[k], g[1]), ("mul", g[k], a[1])) for k in range(2, len(a))]
+    nonzero = all(rational(part) != 0 for n in (a, g) for part in n[1:])
+    return nonzero and all(judge.same(x, y) for x, y in cross)
+
+
+def _bases(a: Node, g: Node, judge: Judge) -> bool:
+    """Digits in a written base: the same digits and base, or the base left out by the answer."""
+    if g[0] != "base":
+        return False
+    digits = g[1].lstrip("0")
+    if a[0] == "base":
+        mine, theirs = (_BASES.get(n[2], n[2]) for n in (a, g))
+        return a[1].lstrip("0") == digits and mine == theirs
+    return a[0] == "num" and str(a[1]) == digits
+
+
+def _units(a: Node, g: Node, judge: Judge) -> bool:
+    value, gold = (n[1] if n[0] == "unit" else n for n in (a, g))
+    if a[0] != g[0]:
+        return not judge.require_units and equal(value, gold, judge)
+    (key, factor), (gold_key, gold_factor) = parse_unit(a[2]), parse_unit(g[2])
+    if key != gold_key:
+        return False
+    if factor == gold_factor:
+        return equal(value, gold, judge)
+    scaled = (("mul", value, ("num", factor)), ("mul", gold, ("num", gold_factor)))
+    return judge.same(*scaled)
+
+
+def _percent(a: Node, g: Node, judge: Judge) -> bool:
+    """A sign on one side only: equal in value, or (numbers above 1) the sign left out or added."""
+    if _single_value(a, g, judge):
+        return True
+    if a[0] == g[0] or judge.require_units:
+        return False
+    bare = a if g[0] == "pct" else g
+    number = rational(bare)
+    other = (g if bare is a else a)[1]
+    return number is not None and abs(number) > 1 and judge.same(bare, other)
+
+
+def _degrees(a: Node, g: Node, judge: Judge) -> bool:
+    """Degrees against radians in value, or the degree sign left out."""
+    if a[0] == g[0]:
+        return judge.same(a[1], g[1])
+    bare, other = (a, g[1]) if g[0] == "deg" else (g, a[1])
+    if rational(bare) is not None and rational(other) is not None:
+        return not judge.require_units and judge.same(bare, other)
+    return _single_value(a, g, judge)
+
+
+def _single_value(a: Node, g: Node, judge: Judge) -> bool:
+    if a[0] in _CONTAINERS or g[0] in _CONTAINERS:
+        return False
+    return judge.same(a, g)
+
+
+_RULES: tuple[tuple[tuple[str, ...], Callable[[Node, Node, Judge], bool]], ...] = (
+    (("text", "dots"), lambda a, g, judge: False),
+    (("base",), _bases),
+    (("ratio",), _ratios),
+    (("matrix", "det", "cases"), _matrices),
+    (("unit",), _units),
+    (("pct",), _percent),
+    (("deg",), _degrees),
+)

@@ -1,0 +1,188 @@
+r"""Whether a mathematical answer equals the gold answer.
+
+Stages, cheapest first; the first that can tell decides:
+
+    string     the folded texts agree
+    number     both are plain numbers: exact rationals
+    text       the gold is words, a choice, a clock time: compared as words
+    structure  parsed; labels, sets, units, ... taken apart; expressions equal in a field (exact)
+    numeric    in a worker: agreement at many points with many digits
+    symbolic   in a worker: SymPy, for sums and integrals and what evaluation cannot decide
+
+`compare` runs the stages up to "structure" in bounded time, or all of them.  Model text is never
+given to eval, sympify or a parser that could run it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from fractions import Fraction
+
+from rlvr_jax.rewards import math_numeric, math_symbolic
+from rlvr_jax.rewards.math_compare import ExactJudge, equal
+from rlvr_jax.rewards.math_field import TooBig, Undecided, Undefined
+from rlvr_jax.rewards.math_form import expanded, left_undone
+from rlvr_jax.rewards.math_lex import Unparsable
+from rlvr_jax.rewards.math_parse import parse
+from rlvr_jax.rewards.math_stream import Node, walk
+from rlvr_jax.rewards.math_text import MAX_CHARS, compact, fold
+from rlvr_jax.rewards.math_words import as_words, words_match
+
+_PLAIN = re.compile(r"-?\d{1,300}(\.\d{1,300})?", re.ASCII)
+_CLOCK = re.compile(r"(\d{1,2}):(\d\d)\s*([ap]\.?m\.?)?", re.IGNORECASE)
+
+
+@dataclasses.dataclass(frozen=True)
+class MathOptions:
+    """Where conventions differ.  The defaults are for training.
+
+    allow_undone: accept 2^{10} for 1024, 5! for 120, an integral for its value.
+    require_factored: a gold that multiplies several sums needs a product, not the expanded sum.
+    require_units: a unit (or %, °) that one side leaves out is an error.
+    equation_value: accept "x + y + z = 7" for 7.
+    tolerance: relative error allowed where the gold is a rational but no integer; 0 = exact.
+    """
+
+    allow_undone: bool = False
+    require_factored: bool = True
+    require_units: bool = False
+    equation_value: bool = True
+    tolerance: float = 0.0
+
+    def __post_init__(self):
+        if not 0.0 <= self.tolerance < 0.5:
+            raise ValueError(f"tolerance must be at least 0 and below 0.5, got {self.tolerance!r}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """right: True, False, or None where the checker cannot tell (never the answer's doing).
+    stage: what decided.  reason: a code unless right."""
+
+    right: bool | None
+    stage: str
+    reason: str = ""
+
+
+class NumericJudge(ExactJudge):
+    """Decides by the exact stage, then by evaluation, then by SymPy.  For workers."""
+
+    def same(self, a: Node, b: Node) -> bool:
+        try:
+            return super().same(a, b)
+        except Undecided:
+            pass
+        try:
+            return math_numeric.same(a, b)
+        except (Undecided, Undefined):
+            return math_symbolic.same(a, b)
+
+    def proportional(self, a: Node, b: Node) -> bool:
+        try:
+            return super().proportional(a, b)
+        except Undecided:
+            return math_numeric.proportional(a, b)
+
+    def real(self, node: Node) -> object:
+        return math_numeric.real(node)
+
+
+def compare(
+    answer: str, gold: str, options: MathOptions | None = None, full: bool = False
+) -> Outcome | None:
+    """How an answer compares with a gold answer.
+
+    full=False: the stages of bounded time; None if they cannot tell.  full=True: all stages, to be
+    run in a worker, for they have no bound of their own.
+    """
+    options = options or MathOptions()
+    if len(answer) > MAX_CHARS:
+        return Outcome(False, "length", "too_long")
+    folded, gold_folded = fold(answer), fold(gold)
+    text, gold_text = compact(folded), compact(gold_folded)
+    if not text or not as_words(folded):
+        return Outcome(False, "string", "empty")
+    if text == gold_text:
+        return Outcome(True, "string")
+    if _PLAIN.fullmatch(text) and _PLAIN.fullmatch(gold_text) and not options.tolerance:
+        right = Fraction(text) == Fraction(gold_text)
+        return Outcome(right, "number", "" if right else "mismatch")
+    clock = _clock(gold_text)
+    if clock:
+        right = _clock(text) == clock
+        return Outcome(right, "text", "" if right else "mismatch")
+    right = words_match(folded, gold_folded)
+    if right is not None:
+        return Outcome(right, "text", "" if right else "mismatch")
+    return _compare_trees(folded, gold_folded, options, full)
+
+
+def _clock(text: str) -> tuple[int, str, str] | None:
+    """A time of day; minutes keep their digits so that 3:5 stays a ratio."""
+    match = _CLOCK.fullmatch(text)
+    if not match or int(match[2]) > 59:
+        return None
+    return int(match[1]), match[2], (match[3] or "").lower().replace(".", "")
+
+
+def _compare_trees(answer: str, gold: str, options: MathOptions, full: bool) -> Outcome | None:
+    try:
+        theirs = _parse_gold(gold)
+    except Unparsable:
+        return Outcome(None, "gold", "gold_unparsable")
+    try:
+        mine = _parse_like(answer, theirs)
+    except Unparsable as error:
+        return Outcome(False, "parse", error.reason)
+    judge = (NumericJudge if full else ExactJudge)(
+        options.equation_value, options.require_units, options.tolerance
+    )
+    stage = "numeric" if full else "structure"
+    try:
+        if not equal(mine, theirs, judge):
+            return Outcome(False, stage, "mismatch")
+    except TooBig:
+        return Outcome(False, stage, "too_big")
+    except Undefined:
+        return Outcome(False, stage, "undefined")
+    except Undecided:
+        if not options.allow_undone and left_undone(mine, theirs):
+            return Outcome(False, "form", "unevaluated")
+        if not full:
+            return None
+        return Outcome(None if _opaque(theirs) else False, stage, "undecided")
+    return _form(mine, theirs, options, stage)
+
+
+@functools.lru_cache(maxsize=4096)
+def _parse_gold(gold: str) -> Node:
+    return parse(gold)
+
+
+def _parse_like(answer: str, gold: Node) -> Node:
+    """The answer's tree; where the gold is a list, commas before three digits part members."""
+    mine = parse(answer)
+    if gold[0] in ("list", "set") and mine[0] == "num" and "," in answer:
+        return parse(answer.replace(",", ", "))
+    return mine
+
+
+def _opaque(node: Node) -> bool:
+    """Parts that no stage can evaluate."""
+    return any(
+        part[0] in ("big", "dots", "cases") or _unknown_function(part) for part in walk(node)
+    )
+
+
+def _unknown_function(part: Node) -> bool:
+    return part[0] == "fn" and part[1] not in math_numeric.KNOWN
+
+
+def _form(mine: Node, theirs: Node, options: MathOptions, stage: str) -> Outcome:
+    if not options.allow_undone and left_undone(mine, theirs):
+        return Outcome(False, "form", "unevaluated")
+    if options.require_factored and expanded(mine, theirs):
+        return Outcome(False, "form", "not_factored")
+    return Outcome(True, stage)
