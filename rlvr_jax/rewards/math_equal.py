@@ -27,7 +27,7 @@ from rlvr_jax.rewards.math_form import expanded, left_undone
 from rlvr_jax.rewards.math_lex import Unparsable
 from rlvr_jax.rewards.math_parse import parse
 from rlvr_jax.rewards.math_stream import Node, walk
-from rlvr_jax.rewards.math_text import MAX_CHARS, compact, fold
+from rlvr_jax.rewards.math_text import MAX_CHARS, compact, fold, strip_text_commands
 from rlvr_jax.rewards.math_words import as_words, words_match
 
 _PLAIN = re.compile(r"-?\d{1,300}(\.\d{1,300})?", re.ASCII)
@@ -109,9 +109,9 @@ def compare(
     if _PLAIN.fullmatch(text) and _PLAIN.fullmatch(gold_text) and not options.tolerance:
         right = Fraction(text) == Fraction(gold_text)
         return Outcome(right, "number", "" if right else "mismatch")
-    clock = _clock(gold_text)
+    clock = _clock(gold_folded)
     if clock:
-        right = _clock(text) == clock
+        right = _clock(folded) == clock
         return Outcome(right, "text", "" if right else "mismatch")
     right = words_match(folded, gold_folded)
     if right is not None:
@@ -121,7 +121,7 @@ def compare(
 
 def _clock(text: str) -> tuple[int, str, str] | None:
     """A time of day; minutes keep their digits so that 3:5 stays a ratio."""
-    match = _CLOCK.fullmatch(text)
+    match = _CLOCK.fullmatch(strip_text_commands(text).replace("\\", "").strip())
     if not match or int(match[2]) > 59:
         return None
     return int(match[1]), match[2], (match[3] or "").lower().replace(".", "")

@@ -85,7 +85,7 @@ def _power(node: Node) -> set[str]:
     if not (is_constant(base) and is_constant(exponent)) or _is_ten(node):
         return set()
     if base == ("const", "e"):
-        return {"cis"} if has_i(exponent) else {"exp"}
+        return {"cis"} if has_i(exponent) else set() if rational(exponent) else {"exp"}
     power = rational(exponent)
     if power is not None and power.denominator != 1:
         return {"exact root"} if rational(node) is not None else {"root"}
@@ -133,7 +133,6 @@ _RULES = {
     "div": _quotient,
     "add": _sum,
     "setop": _set_operation,
-    "builder": lambda node: {"set builder"},
 }
 
 

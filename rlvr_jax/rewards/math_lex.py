@@ -84,7 +84,7 @@ def _operator(text: str, at: int, tokens: list) -> int:
         if text.startswith(two, at):
             tokens.append(("cmd", "ldots") if two == "..." else ("op", two))
             return at + len(two)
-    if text[at] not in "+-*/^_()[]{}|,;:=<>!&'%":
+    if text[at] not in "+-*/^_()[]{}|,;:=<>!&'%£€":
         raise Unparsable
     tokens.append(("op", text[at]))
     return at + 1

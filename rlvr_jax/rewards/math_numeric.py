@@ -1,15 +1,14 @@
 """Equality by evaluation at several points with many digits, where the exact stage is undecided.
 
 Runs in a worker process.  Two expressions are the same if they agree at every sample point at which
-both have a value, to within rounding, at two precisions (400 and 1200 bits).  The tolerance is
-relative to the largest intermediate value, so 10^-18 is never 10^-19 and an exact zero is found.
+both have a value, to within rounding, at two precisions (400 and 1200 bits).  Each value carries a
+bound of its rounding error, so 10^-18 is never 10^-19, and sin(pi) is found to be 0.
 Values are real unless the imaginary unit occurs; where a real expression has no real value
 (logarithm of a negative number) the point does not count.
 """
 
 from __future__ import annotations
 
-import functools
 import random
 from collections.abc import Callable
 from fractions import Fraction
@@ -19,39 +18,40 @@ from rlvr_jax.rewards.math_form import has_i
 from rlvr_jax.rewards.math_stream import Node, walk
 
 PRECISIONS = (400, 1200)
-SLACK = 60  # bits of rounding allowed
+MARGIN = (
+    2**16
+)  # the error bound is first order; differences up to MARGIN times it count as rounding
 MAX_LOG2 = 2.0**40  # of any magnitude
 _POINTS = 14
 _ENOUGH = 3  # points at which both sides must have a value
 
 
 class Evaluator:
-    """Evaluates trees at one point.  scale: the largest magnitude met so far."""
+    """Evaluates trees at one point; each value has an error bound (running error analysis)."""
 
     def __init__(self, bits: int, env: dict[str, Fraction], complex_values: bool):
         import mpmath  # only workers pay for the import
 
         self.mp = mpmath.mp.clone()
         self.mp.prec = bits
+        self.unit = self.mp.mpf(2) ** (1 - bits)
         self.env = env
         self.complex = complex_values
-        self.scale = self.mp.mpf(0)
 
-    def value(self, node: Node):
-        """The value; Undefined, TooBig, or Undecided for kinds that have none."""
+    def value(self, node: Node) -> tuple:
+        """(value, error); Undefined, TooBig, or Undecided for kinds that have none."""
         rule = _RULES.get(node[0])
         if rule is None:
             raise Undecided
-        value = rule(self, node)
+        value, error = rule(self, node)
         if self.mp.isnan(value) or self.mp.isinf(value):
             raise Undefined
-        self.scale = max(self.scale, abs(value))
-        return value
+        return value, error + abs(value) * self.unit
 
-    def exact(self, q: Fraction):
-        return self.mp.mpf(q.numerator) / q.denominator
+    def exact(self, q: Fraction) -> tuple:
+        return self.mp.mpf(q.numerator) / q.denominator, self.mp.mpf(0)
 
-    def checked(self, value):
+    def real_part(self, value):
         """A complex value where only real ones count is no value."""
         if not self.complex and isinstance(value, self.mp.mpc):
             if value.imag:
@@ -66,76 +66,100 @@ class Evaluator:
         return value
 
 
-def _number(e: Evaluator, node: Node):
+def _number(e: Evaluator, node: Node) -> tuple:
     return e.exact(node[1])
 
 
-def _symbol(e: Evaluator, node: Node):
+def _symbol(e: Evaluator, node: Node) -> tuple:
     return e.exact(e.env[node[1]])
 
 
-def _constant(e: Evaluator, node: Node):
+def _constant(e: Evaluator, node: Node) -> tuple:
     if node[1] == "oo":
         raise Undecided
-    return {"pi": +e.mp.pi, "e": +e.mp.e}[node[1]] if node[1] != "i" else e.mp.mpc(0, 1)
+    value = {"pi": +e.mp.pi, "e": +e.mp.e}[node[1]] if node[1] != "i" else e.mp.mpc(0, 1)
+    return value, e.mp.mpf(0)
 
 
-def _fold(operation: Callable) -> Callable:
-    def rule(e: Evaluator, node: Node):
-        return functools.reduce(operation, (e.value(child) for child in node[1:]))
-
-    return rule
-
-
-def _quotient(e: Evaluator, node: Node):
-    top, bottom = e.value(node[1]), e.value(node[2])
-    if abs(bottom) <= e.scale * e.mp.mpf(2) ** (SLACK - e.mp.prec):
-        raise Undefined
-    return top / bottom
+def _sum(e: Evaluator, node: Node) -> tuple:
+    total, error = e.mp.mpf(0), e.mp.mpf(0)
+    for child in node[1:]:
+        value, more = e.value(child)
+        total += value
+        error += more + abs(total) * e.unit
+    return total, error
 
 
-def _power(e: Evaluator, node: Node):
+def _product(e: Evaluator, node: Node) -> tuple:
+    total, error = e.mp.mpf(1), e.mp.mpf(0)
+    for child in node[1:]:
+        value, more = e.value(child)
+        error = error * abs(value) + more * abs(total) + abs(total * value) * e.unit
+        total *= value
+    return total, error
+
+
+def _quotient(e: Evaluator, node: Node) -> tuple:
+    (top, top_error), (bottom, bottom_error) = e.value(node[1]), e.value(node[2])
+    if abs(bottom) <= MARGIN * bottom_error:
+        raise Undefined  # cannot be told from 0
+    value = top / bottom
+    return value, (top_error + abs(value) * bottom_error) / abs(bottom)
+
+
+def _power(e: Evaluator, node: Node) -> tuple:
     exponent = rational(node[2])
-    base = e.value(node[1])
-    power = e.value(node[2]) if exponent is None else e.exact(exponent)
-    if base == 0:
+    base, base_error = e.value(node[1])
+    power, power_error = e.value(node[2]) if exponent is None else e.exact(exponent)
+    if abs(base) <= MARGIN * base_error:  # cannot be told from 0
         if e.mp.re(power) > 0:
-            return base
+            return base * 0, (abs(base) + base_error) ** e.mp.re(power)
         raise Undefined
-    if abs(power) * abs(e.mp.log(abs(base), 2)) > MAX_LOG2:
+    log = abs(e.mp.log(base))
+    if abs(power) * log > MAX_LOG2:
         raise TooBig
-    whole = e.mp.isint(power)
-    if exponent is not None and not whole and not e.complex and base < 0:
-        if exponent.denominator % 2:  # the real root, as school has it
-            root = -e.mp.root(-base, exponent.denominator)
-            return root**exponent.numerator
-        raise Undefined
-    return e.checked(base ** (int(e.mp.re(power)) if whole else power))
+    value = _raise(e, base, power, exponent)
+    relative = abs(power) * base_error / abs(base) + log * (power_error + abs(power) * e.unit)
+    return value, abs(value) * relative
 
 
-def _root(e: Evaluator, node: Node):
+def _raise(e: Evaluator, base, power, exponent: Fraction | None):
+    if e.mp.isint(power):
+        return base ** int(e.mp.re(power))
+    if exponent is not None and not e.complex and base < 0:
+        if exponent.denominator % 2 == 0 or exponent.denominator > 10**6:
+            raise Undefined
+        # the real root, as school has it
+        return (-e.mp.root(-base, exponent.denominator)) ** exponent.numerator
+    return e.real_part(base**power)
+
+
+def _root(e: Evaluator, node: Node) -> tuple:
     degree = rational(node[2])
-    base = e.value(node[1])
     if degree is None or degree.denominator != 1 or not 0 < degree < 10**6:
         raise Undecided
-    if not e.complex and base < 0:
-        if degree % 2:
-            return -e.mp.root(-base, int(degree))
-        raise Undefined
-    return e.mp.root(base, int(degree))
+    return _power(e, ("pow", node[1], ("num", 1 / degree)))
 
 
-def _function(e: Evaluator, node: Node):
-    name, args = node[1], [e.value(arg) for arg in node[2:]]
-    rule = _FUNCTIONS.get(name)
+def _function(e: Evaluator, node: Node) -> tuple:
+    rule = _FUNCTIONS.get(node[1])
     if rule is None:
         raise Undecided
+    args = [e.value(arg) for arg in node[2:]]
     try:
-        return e.checked(rule(e, *args))
-    except (ZeroDivisionError, ValueError) as error:  # a pole, or outside the domain
-        raise Undefined from error
-    except TypeError as error:  # a wrong number of arguments
-        raise Undecided from error
+        value = e.real_part(rule(e, *(x for x, _ in args)))
+        error = abs(value) * 16 * e.unit
+        for k, (x, step) in enumerate(args):
+            if step and node[1] not in _STEPS:
+                moved = [y + step if j == k else y for j, (y, _) in enumerate(args)]
+                error += 2 * abs(rule(e, *moved) - value)
+                # near 1 the inverse sine and cosine are steep: bound by the chord of 2 eps
+                error += step if abs(x) != 1 else e.mp.sqrt(4 * step)
+        return value, error
+    except (ZeroDivisionError, ValueError) as fault:  # a pole, or outside the domain
+        raise Undefined from fault
+    except TypeError as fault:  # a wrong number of arguments
+        raise Undecided from fault
 
 
 def _log(e: Evaluator, x, base=None):
@@ -197,19 +221,22 @@ _FUNCTIONS: dict[str, Callable] = {
 
 KNOWN = frozenset(_FUNCTIONS)  # functions that can be evaluated
 
+_STEPS = frozenset({"floor", "ceil", "sgn", "gcd", "lcm"})  # constant between their jumps
+
+_MINUS_ONE, _HUNDRED, _HALF_TURN = (("num", Fraction(n)) for n in (-1, 100, 180))
 _RULES: dict[str, Callable] = {
     "num": _number,
     "sym": _symbol,
     "const": _constant,
-    "neg": lambda e, n: -e.value(n[1]),
-    "add": _fold(lambda a, b: a + b),
-    "mul": _fold(lambda a, b: a * b),
+    "neg": lambda e, n: _product(e, ("mul", _MINUS_ONE, n[1])),
+    "add": _sum,
+    "mul": _product,
     "div": _quotient,
     "pow": _power,
     "root": _root,
     "fn": _function,
-    "pct": lambda e, n: e.value(n[1]) / 100,
-    "deg": lambda e, n: e.value(n[1]) * e.mp.pi / 180,
+    "pct": lambda e, n: _quotient(e, ("div", n[1], _HUNDRED)),
+    "deg": lambda e, n: _product(e, ("mul", n[1], ("div", ("const", "pi"), _HALF_TURN))),
 }
 
 
@@ -252,8 +279,8 @@ def _agree(a: Node, b: Node, point: dict[str, Fraction]) -> bool:
     complex_values = has_i(a) or has_i(b)
     for bits in PRECISIONS:
         e = Evaluator(bits, point, complex_values)
-        left, right = e.value(a), e.value(b)
-        if abs(left - right) > e.scale * e.mp.mpf(2) ** (SLACK - bits):
+        (left, error), (right, more) = e.value(a), e.value(b)
+        if abs(left - right) > MARGIN * (error + more):
             return False
     return True
 
@@ -267,15 +294,17 @@ def proportional(a: Node, b: Node) -> bool:
             ratios.append(e.value(("div", a, b)))
         except Undefined:
             continue
-        if abs(ratios[-1] - ratios[0]) > abs(ratios[0]) * e.mp.mpf(2) ** (2 * SLACK - e.mp.prec):
+        (first, error), (ratio, more) = ratios[0], ratios[-1]
+        if abs(ratio - first) > MARGIN * (error + more):
             return False
     if len(ratios) < _ENOUGH:
         raise Undefined
-    return ratios[0] != 0
+    value, error = ratios[0]
+    return abs(value) > MARGIN * error
 
 
 def real(node: Node):
     """The value of a real constant, for ordering; Undefined if it has none."""
     if variables(node):
         raise Undecided
-    return Evaluator(PRECISIONS[0], {}, False).value(node)
+    return Evaluator(PRECISIONS[0], {}, False).value(node)[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from rlvr_jax.rewards.math_atoms import atom, group_text, postfix
+from rlvr_jax.rewards.math_atoms import CURRENCY, atom, group_text, postfix
 from rlvr_jax.rewards.math_lex import Unparsable, tokenize
 from rlvr_jax.rewards.math_stream import END, RELATIONS, SETOPS, ZERO, Node, Stream
 from rlvr_jax.rewards.math_units import MULTIPLIERS, is_unit_text, word_set
@@ -158,21 +158,13 @@ def _product(s: Stream) -> Node:
             factors = [("div", _multiplied(factors), _signed_factor(s))]
         elif kind == "text":
             return _with_text(s, _multiplied(factors))
-        elif kind == "op" and value == "$":
-            return ("unit", _multiplied(factors), "dollar") if _last(s) else _fail()
+        elif kind == "op" and value in CURRENCY:  # 5 €
+            s.at += 1
+            return ("unit", _multiplied(factors), CURRENCY[value])
         elif _starts(s):
             factors.append(_factor(s))
         else:
             return _multiplied(factors)
-
-
-def _last(s: Stream) -> bool:
-    s.at += 1
-    return s.peek() == END
-
-
-def _fail() -> Node:
-    raise Unparsable
 
 
 def _multiplied(factors: list[Node]) -> Node:

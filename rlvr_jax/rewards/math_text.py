@@ -108,6 +108,7 @@ def fold(text: str) -> str:
     text = _BARS.sub(lambda m: r"\lvert " if m[0][1] == "l" else r"\rvert ", text)
     text = re.sub(r"\\(?:left|right)\s*\.(?!\d)", " ", text)
     text = _SIZES.sub("", text)
+    text = _UNIT_FRACTION.sub(r"\\text{\1/\2}", text)
     return undress(unbox(text))
 
 
@@ -142,14 +143,19 @@ def undress(text: str) -> str:
 
 
 _SPACE = re.compile(r"\\[,;:! ]|\\q?quad(?![A-Za-z])|~|\s+")
+_NEEDLESS = re.compile(r"(?<![A-Za-z0-9]) | (?![A-Za-z0-9])|(?<=\d) (?!\d)|(?<!\d) (?=\d)")
+_UNIT_FRACTION = re.compile(
+    r"\\[dtc]?frac\s*\{\s*\\(?:text|mathrm)\{\s*([A-Za-z ]+?)\s*\}\s*\}"
+    r"\s*\{\s*\\(?:text|mathrm)\{\s*([A-Za-z ]+?)\s*\}\s*\}"
+)
 _FRAC = re.compile(r"\\[dtc]frac(?![A-Za-z])")
 
 
 def compact(text: str) -> str:
-    """The folded text without blanks: equal strings are equal answers.  Words keep one blank."""
+    """The folded text without needless blanks: equal strings are equal answers."""
     text = _FRAC.sub(r"\\frac", text)
     text = _SPACE.sub(" ", text)
-    return re.sub(r"(?<![A-Za-z]) | (?![A-Za-z])", "", text)
+    return _NEEDLESS.sub("", text)
 
 
 _TEXT_CMD = re.compile(

@@ -38,7 +38,8 @@ def is_wordy(text: str) -> bool:
     if all(run.lower() in KNOWN_NAMES for run in runs):
         return False
     several = len(runs) > 1 and not all(len(run) == 1 for run in runs) and "," not in bare
-    return several or len(bare) >= 3 or bare != text or (len(bare) > 1 and bare.isupper())
+    word = len(bare) >= 3 and not (bare.islower() and not set(bare) & set("aeiou"))
+    return several or word or bare != text or (len(bare) > 1 and bare.isupper())
 
 
 def words_match(answer: str, gold: str) -> bool | None:
