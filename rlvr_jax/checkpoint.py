@@ -11,13 +11,14 @@ A kill at any moment leaves the checkpoint before the one in flight, or the one 
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from rlvr_jax.store import Store
+from rlvr_jax.store import Store, damage, not_orbax_chatter, numbers, read_branch, read_facts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,10 +62,11 @@ class Checkpoints:
             metrics = {index: self._facts[index]["metric"] for index in indices}
             return set(sorted(metrics)[-config.keep :]) | set(_best(metrics)[: config.keep_best])
 
+        logging.getLogger("absl").addFilter(not_orbax_chatter)
         self._states = Store(self._workdir / "checkpoints", keep)
         self._references = Store(self._workdir / "references", set)
         for index in self._states.indices():
-            self._facts[index] = self._states.facts(index)
+            self._facts[index] = read_facts(self._states.folder / str(index))
 
     def save(
         self,
@@ -110,23 +112,19 @@ class Checkpoints:
             index = indices.pop()
             version = self._facts[index]["reference"]
             why, state = self._states.load(index, like)
-            if why is None and version is not None and (bad := self._references.damage(version)):
-                why = f"its reference {version}: {bad}"
+            if why is None and version is not None:
+                bad = damage(self._references.folder / str(version))
+                why = bad and f"its reference {version}: {bad}"
             if why is None:
                 needed = {self._facts[i]["reference"] for i in indices} | {version}
                 self._references.keep_only(needed)
-                return Restored(index, state, self._states.facts(index)["host"], version)
+                host = read_facts(self._states.folder / str(index))["host"]
+                return Restored(index, state, host, version)
             then = f"continuing from {indices[-1]}" if indices else "starting from the beginning"
             self._note(f"checkpoint {index} is damaged ({why}); {then}")
             self._states.move(index, self._workdir / "damaged")
         self._references.keep_only(set())
         return None
-
-    def best(self) -> int | None:
-        """Index of the kept checkpoint with the highest metric, the newest of equals; or None."""
-        return next(
-            iter(_best({i: self._facts[i]["metric"] for i in self._states.indices()})), None
-        )
 
     def save_reference(self, version: int, params: Any) -> None:
         """Save frozen parameters, once a version; they are on disk when it returns."""
@@ -147,8 +145,35 @@ class Checkpoints:
 
     def close(self) -> None:
         """Finish what is in flight and end the background threads."""
-        self._states.manager.close()
-        self._references.manager.close()
+        try:
+            self._states.manager.close()
+            self._references.manager.close()
+        finally:
+            logging.getLogger("absl").removeFilter(not_orbax_chatter)
+
+
+def read_params(
+    workdir: str | os.PathLike, like: Any, which: int | str = "newest"
+) -> tuple[int, Any]:
+    """(index, parameters) of one checkpoint: an index, "newest", or "best" by its metric.
+
+    Only reads, so that a running run may be looked at.  like: as for Checkpoints.restore.
+    ValueError if there is no such checkpoint, it is damaged, or of another structure.
+    """
+    folder = pathlib.Path(workdir).absolute() / "checkpoints"
+    indices = numbers(folder)
+    if not indices:
+        raise ValueError(f"no checkpoint in {folder}")
+    if which == "newest":
+        index = indices[-1]
+    elif which == "best":
+        [index, *_] = _best({i: read_facts(folder / str(i))["metric"] for i in indices}) or [None]
+    else:
+        index = which if which in indices else None
+    if index is None:
+        what = "checkpoint with a metric" if which == "best" else f"checkpoint {which}"
+        raise ValueError(f"no {what} in {folder}; there are {', '.join(map(str, indices))}")
+    return index, read_branch(folder / str(index), "params", like)
 
 
 def _best(metrics: Mapping[int, float | None]) -> list[int]:

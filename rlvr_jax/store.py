@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import os
 import pathlib
 import shutil
@@ -48,7 +49,7 @@ class Store:
 
     def indices(self) -> list[int]:
         """What is there, whole or damaged."""
-        return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdigit())
+        return numbers(self.folder)
 
     def save(self, index: int, tree: Any, facts: Mapping[str, Any]) -> None:
         """Start saving.  The facts are copied here: Orbax writes them later, from a thread."""
@@ -56,43 +57,15 @@ class Store:
         args = ocp.args.Composite(state=ocp.args.StandardSave(tree), host=ocp.args.JsonSave(facts))
         self.manager.save(index, args=args, force=True)
 
-    def facts(self, index: int) -> dict[str, Any]:
-        """What was saved beside the tree; without metric and reference where it cannot be read."""
-        try:
-            return json.loads((self.folder / str(index) / "host" / "metadata").read_text())
-        except (OSError, ValueError):
-            return {"metric": None, "reference": None}
-
-    def damage(self, index: int) -> str | None:
-        """Why the folder is not what was saved; None if it is."""
-        if index not in self.manager.all_steps():
-            return "it is missing or was never completed"
-        folder = self.folder / str(index)
-        try:
-            listing = json.loads((folder / FILES).read_text())
-        except (OSError, ValueError):
-            return f"{FILES} cannot be read"
-        for name, (size, crc) in listing.items():
-            path = folder / name
-            if not path.is_file():
-                return f"{name} is missing"
-            if path.stat().st_size != size:
-                return f"{name} has {path.stat().st_size} bytes instead of {size}"
-            if crc is not None and zlib.crc32(path.read_bytes()) != crc:
-                return f"{name} is not what was written"
-        return None
-
     def load(self, index: int, like: Any) -> tuple[str | None, Any]:
         """(why it is damaged, None) or (None, the tree).  ValueError if the structure differs."""
-        why = self.damage(index)
+        folder = self.folder / str(index)
+        why = damage(folder)
         if not everywhere(why is None).all():
             return why or "another process cannot read it", None
-        compare(self.facts(index)["leaves"], describe(like), self.folder / str(index))
-        like = jax.tree.map(
-            lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding), like
-        )
+        compare(read_facts(folder)["leaves"], describe(like), folder)
         try:
-            args = ocp.args.Composite(state=ocp.args.StandardRestore(like))
+            args = ocp.args.Composite(state=ocp.args.StandardRestore(_shapes(like)))
             return None, self.manager.restore(index, args=args).state
         except (jax.errors.JaxRuntimeError, MemoryError):
             raise
@@ -116,6 +89,62 @@ class Store:
                 self.manager.delete(index)
 
 
+def numbers(folder: pathlib.Path) -> list[int]:
+    """The numbered folders in a folder; [] if it does not exist."""
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    return sorted(int(name) for name in names if name.isdigit())
+
+
+def read_facts(folder: pathlib.Path) -> dict[str, Any]:
+    """What was saved beside a tree; without metric and reference where it cannot be read."""
+    try:
+        return json.loads((folder / "host" / "metadata").read_text())
+    except (OSError, ValueError):
+        return {"metric": None, "reference": None}
+
+
+def damage(folder: pathlib.Path) -> str | None:
+    """Why a numbered folder is not what was saved; None if it is."""
+    if not folder.is_dir():
+        return "it is missing"
+    try:
+        listing = json.loads((folder / FILES).read_text())
+    except (OSError, ValueError):
+        return f"{FILES} cannot be read"
+    for name, (size, crc) in listing.items():
+        path = folder / name
+        if not path.is_file():
+            return f"{name} is missing"
+        if path.stat().st_size != size:
+            return f"{name} has {path.stat().st_size} bytes instead of {size}"
+        if crc is not None and zlib.crc32(path.read_bytes()) != crc:
+            return f"{name} is not what was written"
+    return None
+
+
+def read_branch(folder: pathlib.Path, branch: str, like: Any) -> Any:
+    """One branch of a saved tree, whatever else it holds; the folder is only read.
+
+    ValueError if it is damaged or the branch has another structure.
+    """
+    if why := damage(folder):
+        raise ValueError(f"{folder} is damaged: {why}")
+    saved = read_facts(folder)["leaves"]
+    item = {branch: _shapes(like)}
+    compare({n: s for n, s in saved.items() if n.startswith(branch + "/")}, describe(item), folder)
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+        args = ocp.args.PyTreeRestore(
+            item=item,
+            restore_args=ocp.checkpoint_utils.construct_restore_args(item),
+            partial_restore=True,
+        )
+        return reader.restore(folder / "state", args=args)[branch]
+
+
+def _shapes(like: Any) -> Any:
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding), like)
+
+
 @dataclasses.dataclass
 class _Preserve:
     """Orbax's preservation policy out of a function from indices to the ones to keep."""
@@ -125,6 +154,12 @@ class _Preserve:
     def should_preserve(self, checkpoints, *, context) -> list[bool]:
         kept = self.keep([info.step for info in checkpoints])
         return [info.step in kept for info in checkpoints]
+
+
+def not_orbax_chatter(record: logging.LogRecord) -> bool:
+    """A filter for the absl logger: Orbax warns of what is no concern of a user's, e.g. its own
+    waiting.  What fails is raised, and logged as an error."""
+    return record.levelno >= logging.ERROR or f"{os.sep}orbax{os.sep}" not in record.pathname
 
 
 def _list_files(folder: pathlib.Path) -> None:
