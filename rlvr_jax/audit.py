@@ -1,0 +1,224 @@
+"""rlvr audit: a verifier against cases whose verdicts are known.
+
+  rlvr audit cases.jsonl --verifier=math --out=verdicts.jsonl
+  rlvr audit cases.jsonl --verifier=auto --against=numeric --kind=math,choice
+
+A line holds `id`, `kind`, `gold`, `response`, `expected` (true or false) and perhaps `convention`,
+for cases on which sound graders differ.  Text in `gold` is the answer; an object is the problem's
+data.  Printed by kind: false positives and false negatives with 95 % intervals, apart for cases
+with a convention; what was stopped or could not be judged; latencies; and the cases that were
+missed.  Cases run one at a time, so that the milliseconds are each one's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from rlvr_jax.grade import make_reward
+from rlvr_jax.rewards import Reward, make_grader
+from rlvr_jax.rewards.compose import Route
+from rlvr_jax.statistics import wilson
+from rlvr_jax.tasks.rows import read_rows
+from rlvr_jax.types import Completion, Problem, Verdict
+
+BY_KIND = {
+    "math": "math",
+    "choice": "math",
+    "code": "code",
+    "countdown": "countdown",
+    "logic": "knights",
+    "format": "constraints",
+}
+LATE = 1.5  # a check that took this many deadlines hung, whatever it said in the end
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One response with its right verdict."""
+
+    id: str
+    kind: str
+    problem: Problem
+    response: str
+    expected: bool
+    convention: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What the verifier said of a case, and how long it took."""
+
+    case: Case
+    verdict: Verdict
+    milliseconds: float
+
+    @property
+    def says(self) -> str:
+        """ "right", "wrong" or "unknown"."""
+        if self.verdict.status == "unknown":
+            return "unknown"
+        return "right" if self.verdict.correct else "wrong"
+
+    @property
+    def false_positive(self) -> bool:
+        return self.says == "right" and not self.case.expected
+
+    @property
+    def false_negative(self) -> bool:
+        return self.says != "right" and self.case.expected
+
+
+def load_cases(path: str, kinds: Sequence[str] = ()) -> list[Case]:
+    """The cases of a file, those of `kinds` if any are named.  ValueError with file and line."""
+    cases = []
+    for index, row in enumerate(read_rows(path)):
+        gold, expected = row.column("gold"), row.column("expected")
+        if not isinstance(expected, bool):
+            raise ValueError(f'{row.where}: "expected" must be true or false, got {expected!r:.40}')
+        kind = str(row.columns.get("kind", "case"))
+        meta = dict(gold) if isinstance(gold, dict) else {}
+        answer = "" if meta else str(gold)
+        if kind == "logic" and "roles" not in meta:
+            meta = {"roles": meta}
+        meta["kind"] = kind
+        problem = Problem(prompt="", answer=answer, index=index, meta=meta)
+        name = str(row.columns.get("id", index))
+        convention = str(row.columns.get("convention") or "")
+        cases.append(Case(name, kind, problem, str(row.column("response")), expected, convention))
+    kept = [case for case in cases if not kinds or case.kind in kinds]
+    if not kept:
+        there = ", ".join(sorted({case.kind for case in cases}))
+        raise ValueError(f"{path}: no case of kind {', '.join(kinds)} (there are: {there})")
+    return kept
+
+
+def make_verifier(name: str, settings: Sequence[str] = ()) -> Reward:
+    """A reward by name, or "auto": the one that belongs to each case's kind."""
+    if name == "auto":
+        return Route(column="kind", values=tuple(BY_KIND), rewards=tuple(BY_KIND.values()))
+    return make_reward(name, settings)
+
+
+def audit(cases: Sequence[Case], reward: Reward) -> list[Finding]:
+    """Every case on its own, in order, after one of each kind that starts the workers."""
+    findings = []
+    with make_grader(reward, workers=1) as grader:
+        first = list({case.kind: case for case in reversed(cases)}.values())
+        grader.grade([Completion(text=c.response) for c in first], [c.problem for c in first])
+        for case in cases:
+            start = time.perf_counter()
+            (verdict,) = grader.grade([Completion(text=case.response)], [case.problem])
+            findings.append(Finding(case, verdict, 1000 * (time.perf_counter() - start)))
+    return findings
+
+
+def hung(finding: Finding, reward: Reward) -> bool:
+    """Whether the check ran past its deadline."""
+    inner = getattr(reward, "inner", (reward,))
+    return finding.milliseconds > 1000 * LATE * max(r.deadline_s for r in inner)
+
+
+def format_audit(findings: Sequence[Finding], reward: Reward) -> str:
+    """The tables for people."""
+    lines = [f"{'kind':<22}{'cases':>6}  {'false positives':<30}{'false negatives':<30}unknown"]
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        note = " (convention)" if finding.case.convention else ""
+        groups.setdefault(finding.case.kind + note, []).append(finding)
+    plain = [f for f in findings if not f.case.convention]
+    noted = [f for f in findings if f.case.convention]
+    rows = [*sorted(groups.items()), ("all", plain), ("all (convention)", noted)]
+    lines += [_row(name, group) for name, group in rows if group]
+    times = np.array([f.milliseconds for f in findings])
+    p50, p90, p99 = np.percentile(times, (50, 90, 99))
+    lines.append(f"ms: median {p50:.2f}, 90 % {p90:.1f}, 99 % {p99:.1f}, slowest {times.max():.0f}")
+    stopped = Counter(f.verdict.reason for f in findings)
+    ends = [f"{reason} {stopped[reason]}" for reason in ("timeout", "memory", "crash")]
+    late = sum(hung(f, reward) for f in findings)
+    lines.append(f"stopped: {', '.join(ends)}; ran past the deadline: {late}")
+    for name in ("false_positive", "false_negative"):
+        ids = [_id(f) for f in findings if getattr(f, name)]
+        lines.append(f"{name.replace('_', ' ')}s: {', '.join(ids) or 'none'}")
+    return "\n".join(lines)
+
+
+def _id(finding: Finding) -> str:
+    return finding.case.id + ("*" if finding.case.convention else "")
+
+
+def _row(name: str, group: Sequence[Finding]) -> str:
+    wrong = [f for f in group if not f.case.expected]
+    right = [f for f in group if f.case.expected]
+    positives = _rate(sum(f.false_positive for f in wrong), len(wrong))
+    negatives = _rate(sum(f.false_negative for f in right), len(right))
+    unknown = sum(f.says == "unknown" for f in group)
+    return f"{name:<22}{len(group):>6}  {positives:<30}{negatives:<30}{unknown}"
+
+
+def _rate(count: int, total: int) -> str:
+    lo, hi = wilson(count, total)
+    return f"{count}/{total} [{lo:.3f}, {hi:.3f}]" if total else "-"
+
+
+def format_against(first: Sequence[Finding], second: Sequence[Finding], names: str) -> str:
+    """Where two verifiers differ, a line a case."""
+    lines = []
+    for a, b in zip(first, second, strict=True):
+        if a.says != b.says:
+            expected = "right" if a.case.expected else "wrong"
+            lines.append(f"  {_id(a):<24}expected {expected:<8}{a.says:<9}{b.says}")
+    return "\n".join([f"disagreements of {names}: {len(lines)} of {len(first)}", *lines])
+
+
+def write_findings(path: str, findings: Sequence[Finding]) -> None:
+    """One JSON line a case: id, expected, verdict, reason, milliseconds, and what led to it."""
+    with open(path, "w", encoding="utf-8") as file:
+        for finding in findings:
+            verdict = finding.verdict
+            line = {"id": finding.case.id, "kind": finding.case.kind}
+            line |= {"expected": finding.case.expected, "verdict": finding.says}
+            line |= {"reason": verdict.reason, "milliseconds": round(finding.milliseconds, 3)}
+            line |= {"stage": verdict.stage, "extracted": verdict.extracted, "gold": verdict.gold}
+            file.write(json.dumps(line) + "\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    arguments = argparse.ArgumentParser(
+        prog="rlvr audit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("file", help="cases, JSON lines")
+    arguments.add_argument("--verifier", default="auto", help='a reward, or "auto" by kind')
+    arguments.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
+    arguments.add_argument("--against", help="another verifier to compare with")
+    arguments.add_argument("--kind", default="", help="only these kinds, comma-separated")
+    arguments.add_argument("--out", help="write one JSON line a case here")
+    return arguments
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry of `rlvr audit`."""
+    options = parser().parse_args(argv)
+    reward = make_verifier(options.verifier, options.set)
+    other = make_verifier(options.against) if options.against else None
+    cases = load_cases(options.file, [kind for kind in options.kind.split(",") if kind])
+    findings = audit(cases, reward)
+    print(format_audit(findings, reward))
+    if other is not None:
+        names = f"{options.verifier} and {options.against}"
+        print(format_against(findings, audit(cases, other), names))
+    if options.out:
+        write_findings(options.out, findings)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
