@@ -110,7 +110,7 @@ def _check_entropy(sections: Sections) -> None:
 
 
 def _check_sampler(sections: Sections, objective: Objective) -> None:
-    source = sections.get("update", {}).get("old_logp", "trainer")
+    source = sections.get("update", {}).get("old_logp", "recompute")
     if source == "sampler" and objective.correction.level != "none":
         raise ValueError(
             'update.old_logp "sampler" makes the sampler the proximal policy, so its ratio already '
@@ -119,17 +119,15 @@ def _check_sampler(sections: Sections, objective: Objective) -> None:
 
 
 def _check_group(sections: Sections, objective: Objective, advantage) -> None:
-    samples = sections.get("rollout", {}).get("samples")
+    group = sections.get("rollout", {}).get("group")
     alone = ("constant", "batch_mean", "running_mean", "reinforce_pp", "remax", "gae")
     name = sections["advantage"]["name"]
-    if samples == 1 and name not in alone:
+    if group == 1 and name not in alone:
         raise ValueError(
-            f'advantage "{name}" compares the samples of one prompt; rollout.samples is 1'
+            f'advantage "{name}" compares the samples of one prompt; rollout.group is 1'
         )
     k = getattr(advantage, "k", None)
-    if samples is not None and k is not None and k > samples:
-        raise ValueError(
-            f"advantage.k = {k} needs at least k samples, rollout.samples is {samples}"
-        )
-    if samples == 1 and sections.get("rollout", {}).get("dynamic_sampling", False):
-        raise ValueError("rollout.dynamic_sampling drops unanimous groups; rollout.samples is 1")
+    if group is not None and k is not None and k > group:
+        raise ValueError(f"advantage.k = {k} needs at least k samples, rollout.group is {group}")
+    if group == 1 and sections.get("rollout", {}).get("dynamic_sampling", False):
+        raise ValueError("rollout.dynamic_sampling drops unanimous groups; rollout.group is 1")

@@ -234,7 +234,8 @@ _WITHOUT_CRITIC = (
         aggregation=_TOKEN_MEAN,
         kl={"place": "loss", "estimator": "k3", "coef": 1e-3},
         reference={"mode": "every_n", "every": 200, "reset_optimizer": True},
-        rollout={"dynamic_sampling": True, "temperature": 1.2},
+        rollout=_REFILL,
+        sampling={"temperature": 1.2},
         update={"minibatches": 4},
     ),
     _row(

@@ -9,13 +9,13 @@ A row overrides plain nested values by section; what it leaves out keeps the run
     kl           fields of losses.KL;  kl_control: target, horizon (losses.AdaptiveKL)
     entropy      coef, or target, step, low, high (losses.AdaptiveEntropy)
     correction   fields of losses.Correction
-    rollout      samples, dynamic_sampling (drop unanimous groups and refill), drop_unanimous (drop
-                 without refill), temperature
-    shaping      soft_overlong: the last share of the length limit in which the punishment grows;
-                 mask_truncated: completions cut by the limit are not trained on
+    rollout      group, dynamic_sampling (drop unanimous groups and refill), drop_unanimous (drop
+                 without refill), mask_truncated
+    sampling     temperature
+    shaping      soft_overlong: the last share of the length limit in which the punishment grows
     reference    mode "none", "frozen", "every_n" (with every, reset_optimizer) or "ema" (decay)
     critic       enabled, value_clip, warmup_steps
-    update       minibatches of one rollout, old_logp "trainer" or "sampler"
+    update       minibatches of one rollout, old_logp "recompute" or "sampler"
 """
 
 from __future__ import annotations

@@ -49,10 +49,10 @@ REFUSED = [
         dict(correction={"level": "token"}, update={"old_logp": "sampler"}),
         "count it twice",
     ),
-    (dict(rollout={"samples": 1}), "rollout.samples is 1"),
-    (dict(advantage={"name": "passk", "k": 9}, rollout={"samples": 8}), "k = 9"),
+    (dict(rollout={"group": 1}), "rollout.group is 1"),
+    (dict(advantage={"name": "passk", "k": 9}, rollout={"group": 8}), "k = 9"),
     (
-        dict(advantage={"name": "batch_mean"}, rollout={"samples": 1, "dynamic_sampling": True}),
+        dict(advantage={"name": "batch_mean"}, rollout={"group": 1, "dynamic_sampling": True}),
         "unanimous",
     ),
     (
@@ -91,8 +91,8 @@ ACCEPTED = [
         advantage={"name": "gae"},
         critic={"enabled": True},
     ),
-    dict(correction={"level": "token"}, update={"old_logp": "trainer"}),
-    dict(advantage={"name": "reinforce_pp"}, rollout={"samples": 1}),
+    dict(correction={"level": "token"}, update={"old_logp": "recompute"}),
+    dict(advantage={"name": "reinforce_pp"}, rollout={"group": 1}),
     dict(objective={"positive_scale": 0.0}),
     dict(reference={"mode": "frozen"}),  # reported only
 ]
