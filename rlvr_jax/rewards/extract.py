@@ -13,7 +13,8 @@ PLACES = ("answer_tag", "boxed", "hashes", "phrase", "last_number")
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{|\\(?:boxed|fbox)\s+(\d+|[A-Za-z])(?![\w.])", re.ASCII)
 _PHRASE = re.compile(
-    r"\b(?:final\s+)?answer\b\s*(?:\*\*)?\s*(?:is|are|be|[:=])\s*:?|^\s*\**A\s*:",
+    r"\b(?:final\s+)?answer\b\s*(?:\*\*)?\s*(?:is|are|be|[:=])\s*:?|^\s*\**A\s*:"
+    r"|\bfinal answer\b\W{0,4}\n",
     re.IGNORECASE | re.MULTILINE,
 )
 _SENTENCE = re.compile(r"\.(?=\s|$)|\n")
@@ -71,12 +72,13 @@ def last_boxed(text: str) -> str | None:
 
 
 def after_hashes(text: str) -> str | None:
-    """The rest of the line after the last ``####`` (GSM8K's mark), or None."""
+    """The rest of the line after the last ``####`` (GSM8K's mark), or None; no heading of words."""
     start = text.rfind("####")
     if start < 0:
         return None
-    rest = text[start + 4 :].split("\n", 1)[0].strip()
-    return rest or None
+    rest = text[start + 4 :].split("\n", 1)[0].strip(" \t*#")
+    heading = re.match(r"[A-Za-z]{2,}\s+\S", rest)
+    return None if heading else rest or None
 
 
 def _last(pattern: re.Pattern, text: str) -> re.Match | None:

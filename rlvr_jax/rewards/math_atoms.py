@@ -96,7 +96,7 @@ def _symbol(s: Stream, name: str) -> Node:
         return ("const", name)
     while s.take("'"):
         name += "'"
-    if name.rstrip("'")[:1] in APPLIED and s.peek() == ("op", "("):
+    if name.rstrip("'") in APPLIED and s.peek() == ("op", "("):
         return ("fn", name, *_arguments(atom(s)))
     return ("sym", name)
 
@@ -204,12 +204,20 @@ def _command(s: Stream, name: str) -> Node:
     if name in BIG:
         return _big(s, name)
     if name in FUNCTIONS:
-        return _function(s, FN_ALIASES.get(name, name))
+        return _function(s, name)
     if name in _ACCENTS:
-        return ("fn", name, _argument(s))
+        return _accent(name, _argument(s))
     if ALIASES.get(name, name) in GREEK:
         return _symbol(s, ALIASES.get(name, name))
     raise Unparsable
+
+
+def _accent(name: str, node: Node) -> Node:
+    r"""``\vec{a}`` and ``\overline{AB}`` are names; over anything else a function."""
+    parts = node[1:] if node[0] == "mul" else (node,)
+    if all(part[0] == "sym" for part in parts) and name != "pmod":
+        return ("sym", f"{name} {' '.join(part[1] for part in parts)}")
+    return ("fn", name, node)
 
 
 def _fenced(s: Stream, name: str) -> Node:
@@ -249,7 +257,8 @@ def _big(s: Stream, name: str) -> Node:
 
 
 def _function(s: Stream, name: str) -> Node:
-    power, base = ONE, None
+    power, base = ONE, ("num", Fraction(10)) if name == "lg" else None
+    name = FN_ALIASES.get(name, name)
     for _ in range(2):
         if s.take("^"):
             power = _exponent(s)
@@ -258,7 +267,9 @@ def _function(s: Stream, name: str) -> Node:
     if power in (("num", Fraction(-1)), ("neg", ONE)) and name in INVERSE:
         name, power = INVERSE[name], ONE
     args = _arguments(_function_argument(s))
-    if name == "exp":
+    if name == "cis":
+        node = ("pow", ("const", "e"), ("mul", ("const", "i"), args[0]))
+    elif name == "exp":
         node = ("pow", ("const", "e"), *args[:1])
     else:
         node = ("fn", name, *args, *([base] if base else []))

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from rlvr_jax.rewards import math_sets
 from rlvr_jax.rewards.math_field import Undecided, images, rational, same
+from rlvr_jax.rewards.math_labels import has_symbol, label, members
 from rlvr_jax.rewards.math_stream import APPLIED, Node, walk
 from rlvr_jax.rewards.math_units import parse_unit
 
@@ -80,25 +81,11 @@ class ExactJudge:
         return value
 
 
-# ---- labels --------------------------------------------------------------------------------------
-
-
-def label(node: Node) -> tuple[Node, Node] | None:
-    """(label, value) of an assignment such as ``x = 5``, ``5 = x``, ``f(x) = x^2``; else None."""
-    if node[0] != "rel" or node[1] not in ("=", "approx") or len(node) != 4:
-        return None
-    for name, value in ((node[2], node[3]), (node[3], node[2])):
-        plain = name[0] in ("sym", "text") or (name[0] == "fn" and name[1].rstrip("'") in "fghFGPp")
-        if plain and name not in walk(value):
-            return name, value
-    return None
-
-
 def value_of(node: Node, judge: Judge) -> Node | None:
     r"""The value that an equation states, or None.
 
     Of an assignment, of ``x \in S``, and (equation_value) the last side of ``a + b = 7`` if it is
-    a constant and the other sides are unknowns or equal to it.
+    a constant and the other sides hold several unknowns, or are equal to it.
     """
     found = label(node)
     if found:
@@ -107,58 +94,14 @@ def value_of(node: Node, judge: Judge) -> Node | None:
         return None
     if node[1] == "in":
         return node[3]
-    if set(node[1].split()) != {"="} or not judge.equation_value or _has_symbol(node[-1]):
+    if set(node[1].split()) != {"="} or not judge.equation_value or has_symbol(node[-1]):
         return None
-    others = [side for side in node[2:-1] if not _has_symbol(side)]
+    unsolved = [side for side in node[2:-1] if side[0] != "sym"]
+    names = [{p[1] for p in walk(side) if p[0] == "sym"} for side in unsolved]
+    if any(len(found) == 1 for found in names):
+        return None  # an equation in one unknown is still to be solved
+    others = [side for side in node[2:-1] if not has_symbol(side)]
     return node[-1] if all(equal(side, node[-1], judge) for side in others) else None
-
-
-def _has_symbol(node: Node) -> bool:
-    return any(part[0] in ("sym", "text") for part in walk(node))
-
-
-def members(node: Node) -> list[Node] | None:
-    """The members of a list or set, labels taken off (``n = 2, 3``; ``x = 2`` or ``x = 3``), ± read
-    as two values; None for a single value."""
-    if node[0] not in ("list", "set"):
-        both = expand(node)
-        return both if len(both) > 1 else None
-    items = list(node[2:] if node[0] == "list" else node[1:])
-    labels = [label(item) for item in items]
-    names = {found[0] for found in labels if found}
-    if len(names) == 1 and (all(labels) or not any(labels[1:])):
-        items = [found[1] if found else item for found, item in zip(labels, items, strict=True)]
-    return [one for item in items for one in expand(item)]
-
-
-def expand(node: Node) -> list[Node]:
-    r"""Both readings of ``\pm``; several are independent, unless ``\mp`` (the opposite) occurs."""
-    signs = [part for part in walk(node) if part[0] == "pm"]
-    if not signs:
-        return [node]
-    linked = any(part[1] == "mp" for part in signs) or len(signs) > 4
-    if linked:
-        found = [_sign(node, 1, every=True), _sign(node, -1, every=True)]
-    else:
-        found = [one for s in (1, -1) for one in expand(_sign(node, s, every=False))]
-    return found
-
-
-def _sign(node: Node, sign: int, every: bool) -> Node:
-    """The node with one sign chosen for the first ± (or for every one)."""
-    if node[0] == "pm":
-        plus = (node[1] == "pm") == (sign > 0)
-        left, right = (_sign(p, sign, every) for p in node[2:]) if every else node[2:]
-        right = right if plus else ("neg", right)
-        return right if left == ("num", Fraction(0)) else ("add", left, right)
-    parts, done = [], False
-    for part in node:
-        if type(part) is tuple and not done:
-            new = _sign(part, sign, every)
-            done = not every and new != part
-            part = new
-        parts.append(part)
-    return tuple(parts)
 
 
 # ---- comparison ----------------------------------------------------------------------------------
@@ -249,7 +192,7 @@ def _relations(a: Node, g: Node, judge: Judge) -> bool:
         return left is not None and right is not None and equal(left, right, judge)
     if mine and theirs and mine[0] == theirs[0]:
         return equal(mine[1], theirs[1], judge)
-    if theirs and not _has_symbol(theirs[1]):
+    if theirs and not has_symbol(theirs[1]):
         return False  # x = 5 is solved; 2x = 10 and y = 5 are something else
     ops, sides = _directed(a)
     gold_ops, gold_sides = _directed(g)
@@ -302,6 +245,8 @@ def _tuples(a: Node, g: Node, judge: Judge) -> bool:
             values = [found[1] for found in named]
         else:
             values = list(other[2:])
+    elif other[0] == "matrix" and pair[1] == "[]" and other[1] > 1:
+        return _matrices(a, g, judge)
     elif other[0] == "matrix" and other[1] == 1:
         values = list(other[2:])
     else:
@@ -310,7 +255,21 @@ def _tuples(a: Node, g: Node, judge: Judge) -> bool:
     return _ordered(mine, theirs, judge)
 
 
+def _as_matrix(node: Node) -> Node:
+    """A scaled matrix multiplied out; [[1, 2], [3, 4]] as a matrix; else the node."""
+    if node[0] == "mul" and sum(part[0] == "matrix" for part in node[1:]) == 1:
+        rest = [part for part in node[1:] if part[0] != "matrix"]
+        matrix = next(part for part in node[1:] if part[0] == "matrix")
+        return (*matrix[:2], *(("mul", *rest, cell) for cell in matrix[2:]))
+    if node[0] == "neg" and node[1][0] == "matrix":
+        return (*node[1][:2], *(("neg", cell) for cell in node[1][2:]))
+    if node[0] == "tuple" and {(row[0], len(row)) for row in node[2:]} == {("tuple", len(node[2]))}:
+        return ("matrix", len(node[2]) - 2, *(cell for row in node[2:] for cell in row[2:]))
+    return node
+
+
 def _matrices(a: Node, g: Node, judge: Judge) -> bool:
+    a, g = _as_matrix(a), _as_matrix(g)
     return a[0] == g[0] and a[1] == g[1] and _ordered(a[2:], g[2:], judge)
 
 

@@ -28,7 +28,7 @@ from rlvr_jax.rewards.math_lex import Unparsable
 from rlvr_jax.rewards.math_parse import parse
 from rlvr_jax.rewards.math_stream import Node, walk
 from rlvr_jax.rewards.math_text import MAX_CHARS, compact, fold, strip_text_commands
-from rlvr_jax.rewards.math_words import as_words, words_match
+from rlvr_jax.rewards.math_words import as_words, synonym, words_match
 
 _PLAIN = re.compile(r"-?\d{1,300}(\.\d{1,300})?", re.ASCII)
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)\s*([ap]\.?m\.?)?", re.IGNORECASE)
@@ -158,12 +158,12 @@ def _compare_trees(answer: str, gold: str, options: MathOptions, full: bool) -> 
 
 @functools.lru_cache(maxsize=4096)
 def _parse_gold(gold: str) -> Node:
-    return parse(gold)
+    return parse(synonym(gold) or gold)
 
 
 def _parse_like(answer: str, gold: Node) -> Node:
     """The answer's tree; where the gold is a list, commas before three digits part members."""
-    mine = parse(answer)
+    mine = parse(synonym(answer) or answer)
     if gold[0] in ("list", "set") and mine[0] == "num" and "," in answer:
         return parse(answer.replace(",", ", "))
     return mine

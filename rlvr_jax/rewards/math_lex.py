@@ -33,7 +33,7 @@ FUNCTIONS = word_set(
     "sin cos tan cot sec csc arcsin arccos arctan arccot arcsec arccsc asin acos atan sinh cosh "
     "tanh "
     "coth sech csch arcsinh arccosh arctanh log ln lg exp gcd lcm max min det deg dim arg Re Im "
-    "floor ceil abs sgn sign"
+    "floor ceil abs sgn sign cis"
 )
 KNOWN_NAMES = FUNCTIONS | {"sqrt", "pi", "infty", "infinity", "inf", "oo", "and", "or", "cbrt"}
 _RENAMED = {"infinity": "infty", "inf": "infty", "oo": "infty", "sqrt": "usqrt"}
@@ -41,6 +41,7 @@ _TEXT_CMDS = word_set(
     "text textbf textrm textit texttt textsf textnormal mathrm mathbf mathit mathsf mbox "
     "operatorname mathcal bm boldsymbol bf rm it"
 )
+_CURRENCIES = {"pounds": "£", "euro": "€", "dollar": "$"}
 _IGNORED = word_set("quad qquad displaystyle textstyle limits hline cdotp centering hfill")
 
 _GROUP = r"(?:\{,\}|,\\!\s*|\\!,|\\,|\\ |\\;|\\:|~|\\!)"
@@ -53,6 +54,7 @@ _REPEAT = re.compile(r"\\(?:overline|bar|dot)\s*(?:\{(\d+)\}|(\d))|\((\d+)\)(?=$
 _TEN = re.compile(r"[eE]([+-]?\d{1,4})(?!\w)", re.ASCII)
 _COMMAND = re.compile(r"\\([A-Za-z]+)\*?|\\(.)", re.DOTALL)
 _LETTERS = re.compile(r"[A-Za-z]+")
+_SAME = {"**": "^"}
 _TWO = ("<=", ">=", "!=", "...", "**", "||", "->")
 
 
@@ -82,7 +84,7 @@ def tokenize(text: str) -> list[tuple[str, object]]:
 def _operator(text: str, at: int, tokens: list) -> int:
     for two in _TWO:
         if text.startswith(two, at):
-            tokens.append(("cmd", "ldots") if two == "..." else ("op", two))
+            tokens.append(("cmd", "ldots") if two == "..." else ("op", _SAME.get(two, two)))
             return at + len(two)
     if text[at] not in "+-*/^_()[]{}|,;:=<>!&'%£€":
         raise Unparsable
@@ -146,7 +148,9 @@ def _command(text: str, at: int, tokens: list) -> int:
         return column.end() if column else stop + 1
     if name in _TEXT_CMDS:
         return _text(text, end, name, tokens)
-    if name not in _IGNORED:
+    if name in _CURRENCIES:
+        tokens.append(("op", _CURRENCIES[name]))
+    elif name not in _IGNORED:
         tokens.append(("cmd", name))
     return end
 

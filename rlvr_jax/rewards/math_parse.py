@@ -111,7 +111,7 @@ def _sum(s: Stream) -> Node:
         sign = -1 if value == "-" and kind == "op" else 1
         s.take("-", "+")
         node = _product(s)
-        node = ("neg", node) if sign < 0 else node
+        node = _negated(node) if sign < 0 else node
     terms.append(node)
     while True:
         kind, value = s.peek()
@@ -127,6 +127,12 @@ def _sum(s: Stream) -> Node:
             terms = [("pm", value, _added(terms), _product(s))]
         else:
             return _added(terms)
+
+
+def _negated(node: Node) -> Node:
+    if node[0] in ("unit", "pct", "deg"):  # -$5 is minus five dollars
+        return (node[0], _negated(node[1]), *node[2:])
+    return ("neg", node)
 
 
 def _added(terms: list[Node]) -> Node:

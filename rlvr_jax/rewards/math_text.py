@@ -84,6 +84,7 @@ _RUNS = re.compile(f"([{''.join(_SUPER)}]+)|([{''.join(_SUB)}]+)|([¼-¾⅐-⅞]
 _SIZES = re.compile(
     r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])\s*"
 )
+_TIMES_TEN = re.compile(r"(\d)\s*[xX]\s*10\s*\^")
 _BARS = re.compile(r"\\left\s*(?:\||\\vert(?![A-Za-z]))|\\right\s*(?:\||\\vert(?![A-Za-z]))")
 _DRESS_PAIRS = ((r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"), ('"', '"'))
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
@@ -103,6 +104,8 @@ def fold(text: str) -> str:
     if not text.isascii():
         text = _RUNS.sub(_run, text)
         text = unicodedata.normalize("NFKC", text.translate(_TABLE)).translate(_TABLE)
+    if "x" in text:
+        text = _TIMES_TEN.sub(r"\1\\times 10^", text)
     if "\\" not in text:
         return undress(text)
     text = _BARS.sub(lambda m: r"\lvert " if m[0][1] == "l" else r"\rvert ", text)

@@ -8,13 +8,15 @@ from rlvr_jax.rewards.math_lex import KNOWN_NAMES
 from rlvr_jax.rewards.math_text import strip_text_commands, words
 
 _WORDY = re.compile(r"[^\W\d_][^\W\d_'\- ,.&/]*(?:[ ,.&/'\-]+[^\W\d_'\- ,.&/]+)*")
+_BEFORE = re.compile(r"(?:the\s+)?(?:correct\s+)?(?:option|choice|answer)\s*(?:is)?\s*:?\s+", re.I)
+_AFTER = re.compile(r",?\s+(?:because|since)\b.*", re.IGNORECASE | re.DOTALL)
 _CHOICE = re.compile(r"\(?([A-Z])\)?|\(([A-Z])\)\s*\S.*|([A-Z])[.):]\s*\S.*", re.DOTALL)
 _LETTERS = re.compile(r"[A-Z]+(?:(?:\s*(?:,|;|&|and|or)\s*|\s+)[A-Z]+)*")
 _SYNONYMS = {
     "infinitely many": r"\infty",
     "infinity": r"\infty",
-    "all real numbers": r"\mathbb{r}",
-    "all reals": r"\mathbb{r}",
+    "all real numbers": r"\mathbb{R}",
+    "all reals": r"\mathbb{R}",
     "empty set": r"\emptyset",
     "the empty set": r"\emptyset",
 }
@@ -47,7 +49,7 @@ def words_match(answer: str, gold: str) -> bool | None:
     bare = " ".join(strip_text_commands(gold).split()).strip("() ")
     if len(bare) == 1 and bare.isupper():
         return _choice(answer, bare)
-    if _synonym(gold) == _synonym(answer) != "":
+    if synonym(gold) == synonym(answer) != "":
         return True
     if not is_wordy(gold):
         return None
@@ -57,17 +59,20 @@ def words_match(answer: str, gold: str) -> bool | None:
     if multi and len(bare) > 1:
         letters = _several(answer)
         return letters is not None and letters == list(bare)
-    return None if _synonym(gold) else False
+    return None if synonym(gold) else False
 
 
-def _synonym(text: str) -> str:
-    said = words(text)
-    return _SYNONYMS.get(said, said if said in _SYNONYMS.values() else "")
+def synonym(text: str) -> str:
+    """The LaTeX that a fixed phrase ("all real numbers") stands for, or ""."""
+    if text in _SYNONYMS.values():
+        return text
+    return _SYNONYMS.get(words(text), "")
 
 
 def _choice(answer: str, letter: str) -> bool | None:
     r"""B against ``B``, ``(B)``, ``B.``, ``\textbf{(B)}\ 12``; None leaves it to the parser."""
     bare = strip_text_commands(answer).replace("\\ ", " ").replace("~", " ").strip(" $.")
+    bare = _AFTER.sub("", _BEFORE.sub("", bare, count=1), count=1)
     match = _CHOICE.fullmatch(bare)
     if not match:
         return None
