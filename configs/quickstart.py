@@ -24,9 +24,9 @@ def get_config():
     c.decode.max_prompt_tokens = 16
     c.decode.max_new_tokens = 32
     c.decode.chunk = 32
-    c.pack.row_tokens = 256
+    c.pack.row_tokens = 48
     c.sft.steps = 900
-    c.sft.batch = 64
+    c.sft.batch = 32
     c.sft.optim.learning_rate = 3e-3
     c.sft.optim.schedule = "cosine"
     c.sft.optim.warmup_steps = 50
@@ -36,6 +36,6 @@ def get_config():
     c.optim.learning_rate = 5e-4
     c.eval.problems = 256
     c.eval.samples = 4
-    c.eval.every = 50
-    c.checkpoint.every = 50
+    c.eval.every = 75
+    c.checkpoint.every = 75
     return c

@@ -28,9 +28,7 @@ COMMANDS = {
     "eval": Command("rlvr_jax.commands.eval:main", "score a run's checkpoint on held-out problems"),
     "doctor": Command("rlvr_jax.commands.doctor:main", "check the invariants on your own config"),
     "report": Command("rlvr_jax.commands.report:main", "write report.html and plots of a run"),
-    "list": Command(
-        "rlvr_jax.commands.list:main", "what there is: tasks, rewards, algorithms"
-    ),
+    "list": Command("rlvr_jax.commands.list:main", "what there is: tasks, rewards, algorithms"),
 }
 
 
@@ -92,3 +90,7 @@ def _meant_for_people(error: Exception) -> bool:
 def _fail(message: str) -> None:
     print("rlvr: " + " ".join(message.split()), file=sys.stderr)
     sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -184,7 +184,8 @@ def build(config: Mapping[str, Any]) -> RunConfig:
         raise ValueError(f'no config section "{unknown[0]}"{nearest(unknown[0], known)}')
     top = {k: _typed(k, v, _hints(RunConfig)[k]) for k, v in given.items() if k in TOP}
     sections = _with_preset(given, top.get("algorithm", RunConfig.algorithm))
-    parts = {name: _section(name, sections.get(name, {})) for name in SECTIONS if name != "reward"}
+    last = ("reward", "objective")  # they need another section first
+    parts = {name: _section(name, sections.get(name, {})) for name in SECTIONS if name not in last}
     parts["reward"] = _section(
         "reward", {"name": parts["task"].reward} | sections.get("reward", {})
     )

@@ -14,13 +14,13 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from rlvr_jax.checkpoint import Checkpoints, Stop, claim_workdir
+from rlvr_jax.checkpoint import Checkpoints
 from rlvr_jax.config import RunConfig, to_json
 from rlvr_jax.evalreport import EvalReport
 from rlvr_jax.evaluate import evaluate
 from rlvr_jax.generate import make_sampler
 from rlvr_jax.learner import TrainState, init_state, make_optimizer
-from rlvr_jax.log import RunLog, StagePlan
+from rlvr_jax.log import Clock, RunLog, StagePlan
 from rlvr_jax.models import transformer
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.rewards import make_grader
@@ -29,6 +29,7 @@ from rlvr_jax.sampling import SamplingConfig
 from rlvr_jax.sharding import make_mesh, tree_shardings
 from rlvr_jax.text import load_tokenizer, stop_ids
 from rlvr_jax.types import Problem
+from rlvr_jax.workdir import Stop, claim_workdir
 
 
 @dataclasses.dataclass
@@ -60,6 +61,7 @@ class Run:
     checkpoints: Checkpoints
     stop: Stop
     reported: tuple[EvalReport, Judged] | None = None  # the last evaluation
+    reference: int | None = None  # version of the frozen reference that the stage trains against
 
     def evaluate(self, stage: str, step: int, phase: str, params) -> float:
         """Evaluate on the held-out problems, write it down, return pass@1.
@@ -85,7 +87,11 @@ class Run:
         if last or self.stop.requested or step % c.checkpoint.every == 0:
             with self.log.clock("ckpt"):
                 self.checkpoints.save(
-                    self.index(place), state, dataclasses.asdict(place), metric=value
+                    self.index(place),
+                    state,
+                    dataclasses.asdict(place),
+                    metric=value,
+                    reference=self.reference,
                 )
         if self.stop.requested and not last:
             self.checkpoints.wait()
@@ -125,6 +131,23 @@ def make_actor(config: RunConfig, model, tokenizer, mesh, grader, clock, samplin
         decode=config.decode,
         clock=clock,
     )
+
+
+def open_actor(stack: contextlib.ExitStack, config: RunConfig, sampling: SamplingConfig):
+    """(actor, model, mesh) without a run folder, for evaluation and the doctor."""
+    tokenizer = load_tokenizer(config.tokenizer)
+    model, mesh = resolve_model(config, tokenizer), make_mesh(config.mesh)
+    grader = stack.enter_context(make_grader(config.reward, workers=config.rollout.verify_workers))
+    return make_actor(config, model, tokenizer, mesh, grader, Clock(), sampling), model, mesh
+
+
+def restore_params(config: RunConfig, model: ModelConfig, mesh: Mesh, workdir):
+    """(index, params) of the newest whole checkpoint; ValueError if there is none."""
+    with contextlib.closing(Checkpoints(workdir, config.checkpoint, note=print)) as checkpoints:
+        found = checkpoints.restore(state_shapes(config, model, mesh))
+    if found is None:
+        raise ValueError(f'"{workdir}" holds no checkpoint yet')
+    return found.index, found.state.params
 
 
 @contextlib.contextmanager
@@ -174,14 +197,13 @@ def first_state(run: Run) -> TrainState:
     return init_state(lambda: transformer.init(run.model, key), tx, run.mesh)
 
 
-def state_shapes(run: Run):
+def state_shapes(config: RunConfig, model: ModelConfig, mesh: Mesh):
     """Shapes and shardings of the training state, without making it.  The same for every stage:
     optimizers of all stages have one structure."""
-    c = run.config
-    tx = make_optimizer(c.optim, 1)
+    tx = make_optimizer(config.optim, 1)
 
     def build():
-        params = transformer.init(run.model, jax.random.key(0))
+        params = transformer.init(model, jax.random.key(0))
         zero = jnp.zeros((), jnp.int32)
         return TrainState(step=zero, params=params, opt_state=tx.init(params), bad_steps=zero)
 
@@ -189,7 +211,7 @@ def state_shapes(run: Run):
     return jax.tree.map(
         lambda s, where: jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=where),
         shapes,
-        tree_shardings(shapes, run.mesh),
+        tree_shardings(shapes, mesh),
     )
 
 

@@ -1,7 +1,7 @@
 """rlvr list: what there is to choose from.
 
-  rlvr list                 everything, a line each
-  rlvr list algorithms      one kind: algorithms, losses, advantages, rewards, tasks
+rlvr list                 everything, a line each
+rlvr list algorithms      one kind: algorithms, losses, advantages, rewards, tasks
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """rlvr report: write report.html and the plots of a run folder, finished or not.
 
-  rlvr report --workdir=runs/quickstart
+rlvr report --workdir=runs/quickstart
 """
 
 from __future__ import annotations

@@ -27,12 +27,11 @@ def run_pipeline(config: RunConfig, workdir: str) -> None:
 
 def begin(run: Run):
     """(state, place): from the newest whole checkpoint, or from the start."""
-    found = run.checkpoints.restore(state_shapes(run))
+    found = run.checkpoints.restore(state_shapes(run.config, run.model, run.mesh))
     if found is None:
         run.log.truncate(run.config.stages[0], -1)
         return first_state(run), Place()
-    _, state, host = found
-    place = Place(**host)
+    state, place = found.state, Place(**found.host)
     stage = run.config.stages[place.stage]
     run.log.truncate(stage, place.step)
     run.log.note(f"resuming after step {place.step} of stage {stage}")

@@ -79,6 +79,7 @@ def reference_policy(run: Run, state: TrainState, place: Place):
     """The frozen reference, as the policy was when the stage began; None where nothing needs it."""
     if run.config.reference.mode == "none":
         return None
+    run.reference = place.stage
     if place.step:
         shapes = jax.tree.map(
             lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding), state.params
