@@ -97,10 +97,11 @@ def numbers(folder: pathlib.Path) -> list[int]:
 
 def read_facts(folder: pathlib.Path) -> dict[str, Any]:
     """What was saved beside a tree; without metric and reference where it cannot be read."""
+    unknown = {"metric": None, "reference": None}
     try:
-        return json.loads((folder / "host" / "metadata").read_text())
+        return unknown | json.loads((folder / "host" / "metadata").read_text())
     except (OSError, ValueError):
-        return {"metric": None, "reference": None}
+        return unknown
 
 
 def damage(folder: pathlib.Path) -> str | None:

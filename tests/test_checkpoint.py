@@ -23,16 +23,18 @@ from rlvr_jax.store import compare, describe
 L, D, V = 2, 16, 24
 
 
-def make_params(dtype=jnp.float32, width=D):
-    keys = iter(jax.random.split(jax.random.key(3), 8))
+def make_params():
+    def leaf(*shape, dtype=jnp.float32):
+        return jnp.sin(jnp.arange(np.prod(shape), dtype=jnp.float32)).reshape(shape).astype(dtype)
+
     return {
-        "embed": jax.random.normal(next(keys), (V, width), jnp.bfloat16),
+        "embed": leaf(V, D, dtype=jnp.bfloat16),
         "layers": {
-            "q": jax.random.normal(next(keys), (L, width, width), dtype),
-            "down": jax.random.normal(next(keys), (L, 2 * width, width), dtype),
-            "attn_norm": jnp.ones((L, width), dtype),
+            "q": leaf(L, D, D),
+            "down": leaf(L, 2 * D, D),
+            "attn_norm": leaf(L, D),
         },
-        "final_norm": jnp.full((width,), 1 / 3, dtype),
+        "final_norm": leaf(D),
     }
 
 
@@ -260,6 +262,11 @@ DAMAGE = {
     "flipped bit": (big_file, lambda b: b[:-9] + bytes([b[-9] ^ 4]) + b[-8:], "not what was"),
     "truncated json": (lambda f: f / "host/metadata", lambda b: b[:-5], "host/metadata has"),
     "edited json": (lambda f: f / "host/metadata", lambda b: b.replace(b"1", b"2"), "not what was"),
+    "lost key": (
+        lambda f: f / "host/metadata",
+        lambda b: b.replace(b"metric", b"metrid"),
+        "what was",
+    ),
     "tree metadata": (lambda f: f / "state/_METADATA", None, "_METADATA is missing"),
     "list": (lambda f: f / "files.json", lambda b: b[:9], "files.json cannot be read"),
 }
