@@ -63,7 +63,7 @@ def token_weights(
         raise ValueError(f"mask_BT must be bool, it is {mask_BT.dtype}")
     xp = jnp if isinstance(mask_BT, jax.Array) else np
     length_B = xp.sum(mask_BT, axis=1)
-    rows = xp.maximum(xp.sum(length_B > 0), 1)
+    rows = xp.maximum(xp.sum(length_B > 0), 1).astype(np.float32)  # products outgrow int32
     if mode == "token_mean":
         inverse_B = xp.maximum(xp.sum(length_B), 1) + 0 * length_B
     elif mode == "prompt_token_mean":
@@ -85,7 +85,7 @@ def _prompt_normaliser(xp, length_B, group_B, num_groups: int | None):
         num_groups = int(np.max(group_B)) + 1
     member_BN = xp.asarray(group_B)[:, None] == xp.arange(num_groups)
     tokens_N = xp.sum(xp.where(member_BN, length_B[:, None], 0), axis=0)
-    prompts = xp.maximum(xp.sum(tokens_N > 0), 1)
+    prompts = xp.maximum(xp.sum(tokens_N > 0), 1).astype(np.float32)
     return prompts * xp.maximum(tokens_N[xp.asarray(group_B)], 1)
 
 

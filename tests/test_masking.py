@@ -73,6 +73,13 @@ def test_padding_changes_no_weight(mask_BT, extra):
         np.testing.assert_array_equal(wide[: len(mask_BT), : mask_BT.shape[1]], narrow)
 
 
+def test_huge_batches_do_not_overflow():
+    """65,536 rows of 40,000 tokens: the product outgrows int32."""
+    mask_BT = np.broadcast_to(np.ones((1, 1), bool), (65536, 2))
+    weight_BT = jax.jit(lambda m: masking.token_weights(m, "const", length_limit=40_000))(mask_BT)
+    np.testing.assert_allclose(weight_BT[0, 0], 1 / (65536 * 40_000), rtol=1e-6)
+
+
 def test_const_does_not_depend_on_the_padded_width():
     """Two rows of 2 and 4 tokens, C = 8: 1 / (2 * 8) each, whatever the width."""
     mask_BT = np.arange(4) < np.array([[2], [4]])

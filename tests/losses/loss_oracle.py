@@ -172,7 +172,7 @@ def make_inputs(seed, weight_BT=None, rows=5, width=6, spread=0.3) -> LossInputs
     rng = np.random.default_rng(seed)
     mask_BT = rng.uniform(size=(rows, width)) < 0.7
     mask_BT[0] = False
-    mask_BT[1, 0] = mask_BT[2, 0] = mask_BT[3, 0] = mask_BT[4, 0] = True
+    mask_BT[1:, 0] = True
     old_BT = -rng.exponential(1.0, (rows, width))
     adv_BT = np.repeat(rng.normal(size=(rows, 1)), width, axis=1)
     length_B1 = np.maximum(mask_BT.sum(1, keepdims=True), 1)
