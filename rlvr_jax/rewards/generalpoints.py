@@ -1,0 +1,105 @@
+"""GeneralPoints: a formula that uses each card once and makes the target.
+
+Chu et al. 2025, "SFT memorizes, RL generalizes" (arXiv:2501.17161), whose checker computes in
+floats and refuses 8/(3-8/3) for 24; here numbers are exact rationals.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+
+from rlvr_jax.rewards.base import REWARDS, Example, Reward, check_finite
+from rlvr_jax.rewards.countdown import MAX_CHARS, countdown_fault
+from rlvr_jax.rewards.extract import check_places, extract
+from rlvr_jax.rewards.format import shape_fault
+from rlvr_jax.types import Completion, Problem, Verdict
+
+FACES = {  # what a card is worth: the rule of training, and the one for out of distribution
+    "ten": {"A": 1, "J": 10, "Q": 10, "K": 10},
+    "rank": {"A": 1, "J": 11, "Q": 12, "K": 13},
+}
+
+
+def card_values(cards: list[str], faces: str) -> list[int]:
+    """What the cards are worth under a rule.  ValueError for something that is no card."""
+    table = FACES[faces] | {str(n): n for n in range(2, 11)}
+    unknown = [card for card in cards if card not in table]
+    if unknown:
+        raise ValueError(f"no card {unknown[0]!r} (there are: {', '.join(table)})")
+    return [table[card] for card in cards]
+
+
+def formula_of(answer: str) -> str:
+    """The formula: the answer itself, or field "formula" of a JSON object."""
+    if not answer.lstrip().startswith("{") or len(answer) > 4 * MAX_CHARS:
+        return answer
+    try:
+        fields = json.loads(answer)
+    except (ValueError, RecursionError):
+        return answer
+    formula = fields.get("formula") if isinstance(fields, dict) else None
+    return formula if isinstance(formula, str) else answer
+
+
+@REWARDS.register("generalpoints")
+@dataclasses.dataclass(frozen=True)
+class GeneralPoints(Reward):
+    """Pays for a formula over problem.meta["cards"] worth what meta["faces"] says, each card once,
+    equal to meta["target"].
+
+    In the formula a face card may stand as its letter or its number.  The answer is the formula or
+    a JSON object with "formula".  extract: where it may stand (see "numeric").  right, wrong: what
+    it earns.  format_score: added for the shape <think>...</think><answer>...</answer>.
+    """
+
+    extract: tuple[str, ...] = ("answer_tag", "boxed")
+    right: float = 1.0
+    wrong: float = 0.0
+    format_score: float = 0.0
+
+    def __post_init__(self):
+        check_places(self.extract)
+        check_finite(right=self.right, wrong=self.wrong, format_score=self.format_score)
+
+    def __call__(self, completion: Completion, problem: Problem) -> Verdict:
+        cards, faces = problem.meta.get("cards"), problem.meta.get("faces")
+        target = problem.meta.get("target")
+        try:
+            if faces not in FACES or not isinstance(target, int):
+                raise ValueError(f"faces {faces!r} or target {target!r}")
+            numbers = card_values(list(cards), faces)
+        except (TypeError, ValueError) as error:
+            return Verdict(status="unknown", reason="bad_gold", stage="gold", gold=str(error))
+        found = extract(completion.text, self.extract)
+        reason = "no_answer" if found is None else "" if found else "empty"
+        reason = reason or self._fault(found, numbers, faces, target)
+        shaped = float(not shape_fault(completion.text))
+        return Verdict(
+            status="wrong" if reason else "scored",
+            score=(self.wrong if reason else self.right) + self.format_score * shaped,
+            reason=reason,
+            parts={"correct": float(not reason), "format": shaped},
+            stage="formula" if found else "extract",
+            extracted=found,
+            gold=f"{' '.join(cards)} -> {target}",
+        )
+
+    def _fault(self, found: str, numbers: list[int], faces: str, target: int) -> str:
+        formula = formula_of(found)
+        if len(formula) > MAX_CHARS:
+            return "too_long"
+        letters = re.sub(
+            r"(?<![A-Za-z0-9])[AJQK](?![A-Za-z0-9])",
+            lambda match: str(FACES[faces][match[0]]),
+            formula,
+        )
+        return countdown_fault(letters, numbers, target)
+
+    @classmethod
+    def example(cls) -> Example:
+        meta = {"cards": ["K", "4", "2", "8"], "faces": "ten", "target": 24}
+        problem = Problem(prompt="Make 24.", answer="24", index=0, meta=meta)
+        right = "<answer>10 + 4 + 2 + 8 = 24</answer>"
+        return Example(cls(), problem, right, wrong="<answer>13 + 4 - 2 + 8 + 1</answer>")
