@@ -46,8 +46,8 @@ SCRIPTS |= dict.fromkeys(COMMON, ("LATIN",))
 
 _TAG = re.compile(r"</?\w+>")
 _ASIDE = re.compile(  # bounded, so that openings that never close stay cheap
-    r"```.*?(?:```|\Z)|`[^`\n]{0,500}`|\$\$.{0,2000}?\$\$|\$[^$\n]{0,500}\$"
-    r"|\\\(.{0,500}?\\\)|\\\[.{0,2000}?\\\]|\\\w+",
+    r"```.*?(?:```|\Z)|`[^`\n]{0,500}`|\$\$.{0,500}?\$\$|\$[^$\n]{0,500}\$"
+    r"|\\\(.{0,500}?\\\)|\\\[.{0,500}?\\\]|\\\w+",
     re.S,
 )
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
@@ -134,6 +134,8 @@ def _compare(count: int, spec: Rule) -> bool:
     relation = spec.get("relation", "exactly")
     if relation not in RELATIONS:
         raise ValueError(f'no relation "{relation}" (there are: {", ".join(RELATIONS)})')
+    if not isinstance(spec["n"], int):
+        raise ValueError(f"n must be a whole number, got {spec['n']!r}")
     return RELATIONS[relation](count, spec["n"])
 
 

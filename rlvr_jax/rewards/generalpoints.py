@@ -16,20 +16,6 @@ from rlvr_jax.rewards.extract import check_places, extract
 from rlvr_jax.rewards.format import shape_fault
 from rlvr_jax.types import Completion, Problem, Verdict
 
-FACES = {  # what a card is worth: the rule of training, and the one for out of distribution
-    "ten": {"A": 1, "J": 10, "Q": 10, "K": 10},
-    "rank": {"A": 1, "J": 11, "Q": 12, "K": 13},
-}
-
-
-def card_values(cards: list[str], faces: str) -> list[int]:
-    """What the cards are worth under a rule.  ValueError for something that is no card."""
-    table = FACES[faces] | {str(n): n for n in range(2, 11)}
-    unknown = [card for card in cards if card not in table]
-    if unknown:
-        raise ValueError(f"no card {unknown[0]!r} (there are: {', '.join(table)})")
-    return [table[card] for card in cards]
-
 
 def formula_of(answer: str) -> str:
     """The formula: the answer itself, or field "formula" of a JSON object."""
@@ -46,12 +32,13 @@ def formula_of(answer: str) -> str:
 @REWARDS.register("generalpoints")
 @dataclasses.dataclass(frozen=True)
 class GeneralPoints(Reward):
-    """Pays for a formula over problem.meta["cards"] worth what meta["faces"] says, each card once,
-    equal to meta["target"].
+    """Pays for a formula over problem.meta["numbers"] (what the cards are worth), each once, equal
+    to meta["target"].
 
-    In the formula a face card may stand as its letter or its number.  The answer is the formula or
-    a JSON object with "formula".  extract: where it may stand (see "numeric").  right, wrong: what
-    it earns.  format_score: added for the shape <think>...</think><answer>...</answer>.
+    meta["letters"], e.g. {"K": 13}: what cards with letters count in the formula.
+    The answer is the formula, or a JSON object with "formula".
+    extract: where it may stand (see "numeric").  right, wrong: what it earns.
+    format_score: added for the shape <think>...</think><answer>...</answer>.
     """
 
     extract: tuple[str, ...] = ("answer_tag", "boxed")
@@ -64,17 +51,14 @@ class GeneralPoints(Reward):
         check_finite(right=self.right, wrong=self.wrong, format_score=self.format_score)
 
     def __call__(self, completion: Completion, problem: Problem) -> Verdict:
-        cards, faces = problem.meta.get("cards"), problem.meta.get("faces")
-        target = problem.meta.get("target")
-        try:
-            if faces not in FACES or not isinstance(target, int):
-                raise ValueError(f"faces {faces!r} or target {target!r}")
-            numbers = card_values(list(cards), faces)
-        except (TypeError, ValueError) as error:
-            return Verdict(status="unknown", reason="bad_gold", stage="gold", gold=str(error))
+        numbers, target = problem.meta.get("numbers"), problem.meta.get("target")
+        letters = problem.meta.get("letters", {})
+        whole = isinstance(numbers, list | tuple) and all(isinstance(n, int) for n in numbers)
+        if not whole or not numbers or not isinstance(target, int):
+            return Verdict(status="unknown", reason="bad_gold", stage="gold", gold=problem.answer)
         found = extract(completion.text, self.extract)
         reason = "no_answer" if found is None else "" if found else "empty"
-        reason = reason or self._fault(found, numbers, faces, target)
+        reason = reason or self._fault(found, list(numbers), dict(letters), target)
         shaped = float(not shape_fault(completion.text))
         return Verdict(
             status="wrong" if reason else "scored",
@@ -83,23 +67,23 @@ class GeneralPoints(Reward):
             parts={"correct": float(not reason), "format": shaped},
             stage="formula" if found else "extract",
             extracted=found,
-            gold=f"{' '.join(cards)} -> {target}",
+            gold=f"{list(numbers)} -> {target}",
         )
 
-    def _fault(self, found: str, numbers: list[int], faces: str, target: int) -> str:
+    def _fault(self, found: str, numbers: list[int], letters: dict[str, int], target: int) -> str:
         formula = formula_of(found)
         if len(formula) > MAX_CHARS:
             return "too_long"
-        letters = re.sub(
-            r"(?<![A-Za-z0-9])[AJQK](?![A-Za-z0-9])",
-            lambda match: str(FACES[faces][match[0]]),
+        spelt = re.sub(
+            r"(?<![A-Za-z0-9])[A-Z](?![A-Za-z0-9])",
+            lambda match: str(letters.get(match[0], match[0])),
             formula,
         )
-        return countdown_fault(letters, numbers, target)
+        return countdown_fault(spelt, numbers, target)
 
     @classmethod
     def example(cls) -> Example:
-        meta = {"cards": ["K", "4", "2", "8"], "faces": "ten", "target": 24}
+        meta = {"numbers": [10, 4, 2, 8], "letters": {"K": 10}, "target": 24}
         problem = Problem(prompt="Make 24.", answer="24", index=0, meta=meta)
-        right = "<answer>10 + 4 + 2 + 8 = 24</answer>"
+        right = "<answer>K + 4 + 2 + 8 = 24</answer>"
         return Example(cls(), problem, right, wrong="<answer>13 + 4 - 2 + 8 + 1</answer>")

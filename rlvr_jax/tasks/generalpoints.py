@@ -16,17 +16,18 @@ import random
 from fractions import Fraction
 from typing import ClassVar
 
-from rlvr_jax.rewards.generalpoints import FACES, card_values
 from rlvr_jax.tasks.base import MAX_DRAWS, TASKS, GeneratedSplit, SplitName, check_int, worked
 from rlvr_jax.types import Problem
 
 DECK = ("A", *map(str, range(2, 11)), "J", "Q", "K")
+FACES = {  # what the letters are worth: the rule of training, and the one for out of distribution
+    "ten": {"A": 1, "J": 10, "Q": 10, "K": 10},
+    "rank": {"A": 1, "J": 11, "Q": 12, "K": 13},
+}
 RULES = {
     "ten": "J, Q and K count as 10.",
     "rank": "J counts as 11, Q as 12 and K as 13.",
 }
-
-Step = tuple[Fraction, str, Fraction, Fraction]
 
 
 @functools.lru_cache(maxsize=200_000)
@@ -109,7 +110,7 @@ class GeneralPoints:
             cards = [rng.choice(DECK) for _ in range(self.num_cards)]
             if faces != self.faces and not set(cards) & {"J", "Q", "K"}:
                 continue
-            values = card_values(cards, faces)
+            values = [FACES[faces].get(card) or int(card) for card in cards]
             found = find(tuple(sorted(map(Fraction, values))), target)
             if found:
                 break
@@ -125,6 +126,6 @@ class GeneralPoints:
             answer=str(target),
             solution=worked(";".join(steps), formula[1:-1]),
             index=0,
-            meta={"cards": tuple(cards), "faces": faces, "target": target},
+            meta={"numbers": values, "letters": FACES[faces], "target": target},
         )
         return sorted(cards), problem

@@ -72,7 +72,9 @@ def say(statement: Statement, speaker: int, names: Sequence[str]) -> str:
 class Knights:
     """Puzzles with exactly one solution, one statement a person.
 
-    min_people, max_people: drawn evenly.  depth: how far statements nest (0: "Ada is a knave").
+    min_people, max_people: drawn evenly.
+    depth: how far statements nest; 1: "Ada is a knave and I am a knight".  (With bare "Ada is a
+        knave" alone, turning everybody round solves the puzzle too.)
     size_train, size_test: problems in each split; test problems are distinct, and no test problem
         is a train problem with other names.
     """
@@ -89,7 +91,7 @@ class Knights:
     def __post_init__(self):
         check_int("knights", "min_people", self.min_people, 2)
         check_int("knights", "max_people", self.max_people, self.min_people, len(NAMES))
-        check_int("knights", "depth", self.depth, 0, 3)
+        check_int("knights", "depth", self.depth, 1, 3)
         check_int("knights", "size_train", self.size_train, 1)
         check_int("knights", "size_test", self.size_test, 1)
         check_int("knights", "seed", self.seed, 0)
