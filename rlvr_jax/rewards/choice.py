@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from rlvr_jax.rewards.base import REWARDS, Example, Reward, check_finite
 from rlvr_jax.rewards.extract import check_places, extract
@@ -21,7 +22,8 @@ def choice_equal(answer: str, gold: str) -> bool:
     """
     text, wanted = (strip_text_commands(fold(t)).strip() for t in (answer[:MAX_CHARS], gold))
     if wanted.isalpha() and wanted.isupper():
-        return words_match(text.upper(), wanted) is True
+        text = re.sub(r"\b(AND|OR|BECAUSE|SINCE)\b", lambda m: m[0].lower(), text.upper())
+        return words_match(text, wanted) is True
     return words(text) == words(wanted) != ""
 
 

@@ -11,6 +11,7 @@ import re
 
 PLACES = ("answer_tag", "boxed", "hashes", "phrase", "last_number")
 
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{|\\(?:boxed|fbox)\s+(\d+|[A-Za-z])(?![\w.])", re.ASCII)
 _PHRASE = re.compile(
     r"\b(?:final\s+)?answer\b\s*(?:\*\*)?\s*(?:is|are|be|[:=])\s*:?|^\s*\**A\s*:"
@@ -38,17 +39,26 @@ def last_tag(text: str, tag: str = "answer") -> str | None:
 
 def closing_brace(text: str, start: int) -> int:
     """Index of the brace that closes the one before `start`, or -1; `\\{` does not count."""
-    depth, i = 1, start
-    while i < len(text):
-        char = text[i]
-        if char == "\\":
-            i += 2
-            continue
-        depth += (char == "{") - (char == "}")
-        if depth == 0:
-            return i
-        i += 1
+    depth = 1
+    for match in _BRACE.finditer(text, start):
+        if match[0] == "{":
+            depth += 1
+        elif match[0] == "}":
+            depth -= 1
+            if depth == 0:
+                return match.start()
     return -1
+
+
+def _closers(text: str) -> dict[int, int]:
+    """For each brace that is closed: the place behind it -> the place of its closing brace."""
+    found, stack = {}, []
+    for match in _BRACE.finditer(text):
+        if match[0] == "{":
+            stack.append(match.end())
+        elif match[0] == "}" and stack:
+            found[stack.pop()] = match.start()
+    return found
 
 
 def last_boxed(text: str) -> str | None:
@@ -57,17 +67,19 @@ def last_boxed(text: str) -> str | None:
     Of nested boxes the outermost counts; a box that never closes does not count.  ``\boxed 5`` (one
     number or letter) is legal TeX and read too.
     """
-    found, at = None, 0
-    while match := _BOX.search(text, at):
-        if match[1]:
-            found, at = match[1], match.end()
-            continue
-        end = closing_brace(text, match.end())
-        at = end + 1 if end >= 0 else match.end()
-        if end >= 0:
-            found = text[match.end() : end].strip()
-        elif text.count("{", at) > 2000:
-            return None  # thousands of open boxes: keeps the search linear
+    boxes = list(_BOX.finditer(text))
+    if not boxes:
+        return None
+    closers = _closers(text[boxes[0].start() :])
+    found, at, shift = None, 0, boxes[0].start()
+    for box in boxes:
+        if box.start() < at:
+            continue  # inside the box before
+        if box[1]:
+            found, at = box[1], box.end()
+        elif box.end() - shift in closers:
+            at = closers[box.end() - shift] + shift
+            found = text[box.end() : at].strip()
     return found
 
 

@@ -30,7 +30,10 @@ from rlvr_jax.rewards.math_stream import Node, walk
 from rlvr_jax.rewards.math_text import MAX_CHARS, compact, fold, strip_text_commands
 from rlvr_jax.rewards.math_words import as_words, synonym, words_match
 
-_PLAIN = re.compile(r"-?\d{1,300}(\.\d{1,300})?", re.ASCII)
+_PLAIN = re.compile(
+    r"(-?)(?:(\d{1,300}(?:\.\d{1,300})?)|\\frac\{(\d{1,99})\}\{(\d{1,99})\}|(\d{1,99})/(\d{1,99}))",
+    re.ASCII,
+)
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)\s*([ap]\.?m\.?)?", re.IGNORECASE)
 
 
@@ -106,8 +109,9 @@ def compare(
         return Outcome(False, "string", "empty")
     if text == gold_text:
         return Outcome(True, "string")
-    if _PLAIN.fullmatch(text) and _PLAIN.fullmatch(gold_text) and not options.tolerance:
-        right = Fraction(text) == Fraction(gold_text)
+    value, gold_value = _plain(text), _plain(gold_text)
+    if value is not None and gold_value is not None and not options.tolerance:
+        right = value == gold_value
         return Outcome(right, "number", "" if right else "mismatch")
     clock = _clock(gold_folded)
     if clock:
@@ -117,6 +121,20 @@ def compare(
     if right is not None:
         return Outcome(right, "text", "" if right else "mismatch")
     return _compare_trees(folded, gold_folded, options, full)
+
+
+def _plain(text: str) -> Fraction | None:
+    """The value of an integer, a decimal or a fraction of integers that is no whole number."""
+    match = _PLAIN.fullmatch(text)
+    if not match:
+        return None
+    sign, number, *parts = match.groups()
+    if number:
+        return Fraction(sign + number)
+    top, bottom = (int(part) for part in parts if part)
+    if bottom == 0 or (top % bottom == 0 and bottom != 1):
+        return None
+    return Fraction(-top if sign else top, bottom)
 
 
 def _clock(text: str) -> tuple[int, str, str] | None:

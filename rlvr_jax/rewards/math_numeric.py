@@ -1,7 +1,7 @@
 """Equality by evaluation at several points with many digits, where the exact stage is undecided.
 
 Runs in a worker process.  Two expressions are the same if they agree at every sample point at which
-both have a value, to within rounding, at two precisions (400 and 1200 bits).  Each value carries a
+both have a value, to within rounding, at 400 bits and once at 1200.  Each value carries a
 bound of its rounding error, so 10^-18 is never 10^-19, and sin(pi) is found to be 0.
 Values are real unless the imaginary unit occurs; where a real expression has no real value
 (logarithm of a negative number) the point does not count.
@@ -9,6 +9,7 @@ Values are real unless the imaginary unit occurs; where a real expression has no
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable
 from fractions import Fraction
@@ -26,14 +27,21 @@ _POINTS = 14
 _ENOUGH = 3  # points at which both sides must have a value
 
 
+@functools.lru_cache(maxsize=4)
+def _context(bits: int):
+    """An mpmath context of its own, never the global one."""
+    import mpmath  # only workers pay for the import
+
+    context = mpmath.mp.clone()
+    context.prec = bits
+    return context
+
+
 class Evaluator:
     """Evaluates trees at one point; each value has an error bound (running error analysis)."""
 
     def __init__(self, bits: int, env: dict[str, Fraction], complex_values: bool):
-        import mpmath  # only workers pay for the import
-
-        self.mp = mpmath.mp.clone()
-        self.mp.prec = bits
+        self.mp = _context(bits)
         self.unit = self.mp.mpf(2) ** (1 - bits)
         self.env = env
         self.complex = complex_values
@@ -263,7 +271,7 @@ def same(a: Node, b: Node) -> bool:
     names, agreed = variables(a, b), 0
     for point in points(names):
         try:
-            if not _agree(a, b, point):
+            if not _agree(a, b, point, PRECISIONS[:1] if agreed else PRECISIONS):
                 return False
         except Undefined:
             continue
@@ -275,9 +283,9 @@ def same(a: Node, b: Node) -> bool:
     return True
 
 
-def _agree(a: Node, b: Node, point: dict[str, Fraction]) -> bool:
+def _agree(a: Node, b: Node, point: dict[str, Fraction], precisions: tuple[int, ...]) -> bool:
     complex_values = has_i(a) or has_i(b)
-    for bits in PRECISIONS:
+    for bits in precisions:
         e = Evaluator(bits, point, complex_values)
         (left, error), (right, more) = e.value(a), e.value(b)
         if abs(left - right) > MARGIN * (error + more):
