@@ -72,30 +72,43 @@ def linear(x: jax.Array, weight: jax.Array, bias: jax.Array | None = None) -> ja
     return y.reshape(*x.shape[:-1], weight.shape[-1])
 
 
-class Block(nnx.Module):
-    """Attention and gated MLP with their norms; which norms exist is the configuration's choice."""
+def _matrices(config: ModelConfig) -> dict[str, tuple[int, int]]:
+    """Shapes of one block's weight matrices."""
+    a, width = config.attn, config.width
+    q, kv = a.heads * a.head_dim, a.kv_heads * a.head_dim
+    shapes = {"q": (width, q), "k": (width, kv), "v": (width, kv), "o": (q, width)}
+    shapes |= {n: (width, config.mlp_width) for n in ("gate", "up")}
+    return shapes | {"down": (config.mlp_width, width)}
 
-    def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
-        a, width, dtype = config.attn, config.width, config.param_dtype
-        q, kv = a.heads * a.head_dim, a.kv_heads * a.head_dim
-        out = config.init_std / (2 * config.layers) ** 0.5
-        self.config = config
-        shapes = {"q": (width, q), "k": (width, kv), "v": (width, kv), "o": (q, width)}
-        shapes |= {n: (width, config.mlp_width) for n in ("gate", "up")}
-        shapes["down"] = (config.mlp_width, width)
-        for name, shape in shapes.items():
-            std = out if name in ("o", "down") else config.init_std
-            value = std * jax.random.normal(rngs.params(), shape, jnp.float32)
-            setattr(self, name, nnx.Param(value.astype(dtype)))
-        vectors = {f"{n}_bias": shapes[n][1] for n in ("q", "k", "v") if a.qkv_bias}
-        vectors |= {"o_bias": width} if a.out_bias else {}
-        for name in vectors:
-            setattr(self, name, nnx.Param(jnp.zeros(vectors[name], dtype)))
-        norms = {f"{n}_norm": a.head_dim for n in ("q", "k") if a.qk_norm}
-        norms |= {n: width for n in config.norm_names}
-        for name in norms:
-            ones = jnp.zeros if config.norm_plus_one else jnp.ones
-            setattr(self, name, nnx.Param(ones(norms[name], dtype)))
+
+def _vectors(config: ModelConfig) -> dict[str, tuple[int, float]]:
+    """Sizes and first values of one block's biases and norms."""
+    a, shapes = config.attn, _matrices(config)
+    one = 0.0 if config.norm_plus_one else 1.0
+    out = {f"{n}_bias": (shapes[n][1], 0.0) for n in ("q", "k", "v") if a.qkv_bias}
+    out |= {"o_bias": (config.width, 0.0)} if a.out_bias else {}
+    out |= {f"{n}_norm": (a.head_dim, one) for n in ("q", "k") if a.qk_norm}
+    return out | {n: (config.width, one) for n in config.norm_names}
+
+
+class Block(nnx.Module):
+    """Attention and gated MLP with their norms; which norms exist is the configuration's choice.
+
+    noise: standard normal numbers, as many as the block has matrix entries.  One draw a block and
+    not one a matrix: on CPU every shape of draw costs half a second to compile.
+    """
+
+    def __init__(self, config: ModelConfig, noise: jax.Array):
+        self.config, start = config, 0
+        residual = config.init_std / (2 * config.layers) ** 0.5
+        for name, shape in _matrices(config).items():
+            std = residual if name in ("o", "down") else config.init_std
+            size = shape[0] * shape[1]
+            value = std * noise[start : start + size].reshape(shape)
+            setattr(self, name, nnx.Param(value.astype(config.param_dtype)))
+            start += size
+        for name, (size, value) in _vectors(config).items():
+            setattr(self, name, nnx.Param(jnp.full(size, value, config.param_dtype)))
 
     def __call__(self, x: jax.Array, rope: Rope, attend: Attend, cache, local):
         x, cache = self._attention(x, rope, attend, cache, local)
@@ -130,35 +143,41 @@ class Block(nnx.Module):
 _ACTIVATIONS = {"silu": jax.nn.silu, "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True)}
 
 
+def block_size(config: ModelConfig) -> int:
+    """Matrix entries of one block."""
+    return sum(rows * columns for rows, columns in _matrices(config).values())
+
+
 class Transformer(nnx.Module):
     """Embedding, stacked blocks, final norm, head (absent when tied)."""
 
-    def __init__(self, config: ModelConfig, rngs: nnx.Rngs):
+    def __init__(self, config: ModelConfig, key: jax.Array):
         shape, dtype = (config.vocab, config.width), config.param_dtype
+        keys = jax.random.split(key, 3)
 
-        def table():
-            value = config.init_std * jax.random.normal(rngs.params(), shape, jnp.float32)
+        def table(key):
+            value = config.init_std * jax.random.normal(key, shape, jnp.float32)
             return nnx.Param(value.astype(dtype))
 
-        self.embed = table()
-        keys = jax.random.split(rngs.params(), config.layers)
-        self.layers = nnx.vmap(lambda key: Block(config, nnx.Rngs(params=key)))(keys)
+        self.embed = table(keys[0])
+        noise = jax.random.normal(keys[1], (config.layers, block_size(config)), jnp.float32)
+        self.layers = nnx.vmap(lambda row: Block(config, row))(noise)
         start = jnp.zeros if config.norm_plus_one else jnp.ones
         self.final_norm = nnx.Param(start(config.width, dtype))
         if not config.tied_head:
-            self.head = table()
+            self.head = table(keys[2])
 
 
 def init(config: ModelConfig, key: jax.Array) -> Params:
     """Fresh parameters as a plain nested dict; jit it with out_shardings to create them in
     place."""
-    _, state = nnx.split(Transformer(config, nnx.Rngs(params=key)))
+    _, state = nnx.split(Transformer(config, key))
     return nnx.to_pure_dict(state)
 
 
 def _block(config: ModelConfig, layer: dict) -> Block:
     """The block module around one layer's arrays (at trace time; costs nothing at run time)."""
-    graph, state = nnx.split(nnx.eval_shape(lambda: Block(config, nnx.Rngs(0))))
+    graph, state = nnx.split(nnx.eval_shape(lambda: Block(config, jnp.zeros(block_size(config)))))
     nnx.replace_by_pure_dict(state, layer)
     return nnx.merge(graph, state)
 
