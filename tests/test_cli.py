@@ -1,0 +1,145 @@
+"""Every error a user can cause: one clear line on stderr, exit code 2, no traceback."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TINY = ROOT / "tests" / "recipes" / "tiny.py"
+
+FUNCTIONS = """
+import time
+def good(prompts, completions, **columns):
+    return [float("4" in c) for c in completions]
+def raises(prompts, completions, **columns):
+    raise KeyError("no such column")
+def hangs(prompts, completions, **columns):
+    time.sleep(600)
+def short(prompts, completions, **columns):
+    return [1.0]
+"""
+
+
+def rlvr(*args, cwd=ROOT) -> subprocess.CompletedProcess:
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    command = [sys.executable, "-m", "rlvr_jax.cli", *map(str, args)]
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, env=environment, timeout=300
+    )
+
+
+def run(tmp_path, *overrides, config=TINY):
+    settings = [f"--config.{pair}" for pair in overrides]
+    return rlvr("run", f"--config={config}", f"--workdir={tmp_path / 'w'}", *settings)
+
+
+def complaint(done: subprocess.CompletedProcess) -> str:
+    """The one line; fails where there is a traceback, another exit code, or more than one line."""
+    assert done.returncode == 2, done.stderr[-2000:]
+    assert "Traceback" not in done.stderr
+    lines = [x for x in done.stderr.splitlines() if x.startswith("rlvr: ")]
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("loss.eps_hihg=0.28", "eps_high"),
+        ("los.eps_high=0.28", "loss"),
+        ("rollout.prompts=many", "prompts"),
+        ("rl.steps=1.5", "steps"),
+        ("algorithm=grop", "grpo"),
+        ("task.name=arithmetics", "arithmetic"),
+        ("loss.tau=0.5", "tau"),
+        ("kl.place=none", "kl"),
+        ("optim.schedule=cosin", "cosine"),
+        ("rollout.group=0", "rollout.group"),
+        ("mesh.tensor=3", "mesh"),
+        ("update.minibatches=0", "minibatches"),
+    ],
+)
+def test_config_errors_name_the_key(tmp_path, override, said):
+    assert said in complaint(run(tmp_path, override))
+
+
+def test_options_without_effect_are_refused(tmp_path):
+    line = complaint(run(tmp_path, "rollout.dynamic_sampling=False", "rollout.max_refills=2"))
+    assert "max_refills" in line and "no effect" in line
+
+
+def test_missing_config_and_unknown_command(tmp_path):
+    assert "nowhere.py" in complaint(rlvr("run", "--config=nowhere.py", "--workdir=w"))
+    assert "run" in complaint(rlvr("rnu"))
+    assert "--workdir" in complaint(rlvr("run", f"--config={TINY}"))
+
+
+def jsonl(tmp_path, *lines):
+    path = tmp_path / "data.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    columns = ["task.prompt_column=q", "task.answer_column=a", "task.test_fraction=0.5"]
+    base = ["task.name=jsonl", f"task.train_path={path}", *columns]
+    own = tmp_path / "config.py"
+    own.write_text(
+        "import importlib.util\n"
+        f"spec = importlib.util.spec_from_file_location('tiny', {str(TINY)!r})\n"
+        "tiny = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(tiny)\n"
+        "def get_config():\n"
+        "    c = tiny.get_config()\n"
+        "    for key in list(c.task):\n"
+        "        c.task[key] = None\n"
+        "    c.stages = ('rl',)\n"
+        "    c.sft.steps = c.sft.batch = c.sft.optim.learning_rate = None\n"
+        "    return c\n"
+    )
+    return base, own
+
+
+def test_data_errors_name_file_and_line(tmp_path):
+    good = [json.dumps({"q": f"{i}+1=", "a": str(i + 1)}) for i in range(20)]
+    base, own = jsonl(tmp_path, *good[:3], '{"q": "broken', *good[3:])
+    line = complaint(run(tmp_path, *base, config=own))
+    assert "data.jsonl" in line and "4" in line
+    (tmp_path / "data.jsonl").write_text("")
+    assert "data.jsonl" in complaint(run(tmp_path, *base, config=own))
+    (tmp_path / "data.jsonl").unlink()
+    assert "data.jsonl" in complaint(run(tmp_path, *base, config=own))
+
+
+def test_prompt_longer_than_the_limit(tmp_path):
+    line = complaint(run(tmp_path, "decode.max_prompt_tokens=2"))
+    assert "max_prompt_tokens" in line
+
+
+@pytest.mark.parametrize(
+    ("function", "said"), [("raises", "no such column"), ("hangs", "s"), ("short", "1")]
+)
+def test_reward_functions_that_fail_stop_the_run(tmp_path, function, said):
+    (tmp_path / "mine.py").write_text(FUNCTIONS)
+    settings = ["reward.name=function", f"reward.path={tmp_path / 'mine.py'}:{function}"]
+    line = complaint(run(tmp_path, *settings, "reward.deadline_s=1.0", "sft.steps=1"))
+    assert function in line and said in line
+
+
+def test_user_function_trains(tmp_path):
+    (tmp_path / "mine.py").write_text(FUNCTIONS)
+    settings = ["reward.name=function", f"reward.path={tmp_path / 'mine.py'}:good"]
+    done = run(tmp_path, *settings, "sft.steps=2", "rl.steps=1")
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_unwritable_workdir(tmp_path):
+    (tmp_path / "w").write_text("a file, not a folder")
+    assert "w" in complaint(run(tmp_path))
+
+
+def test_help_is_for_people():
+    for args in (["--help"], ["run", "--help"], ["eval", "--help"], ["doctor", "--help"]):
+        done = rlvr(*args)
+        assert done.returncode == 0 and "rlvr" in done.stdout and not done.stderr
+    assert "grpo" in rlvr("list", "algorithms").stdout
