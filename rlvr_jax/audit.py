@@ -31,7 +31,7 @@ from rlvr_jax.types import Completion, Problem, Verdict
 
 BY_KIND = {
     "math": "math",
-    "choice": "math",
+    "choice": "choice",
     "code": "code",
     "countdown": "countdown",
     "logic": "knights",
