@@ -23,8 +23,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from rlvr_jax.grade import make_reward
-from rlvr_jax.rewards import Reward, make_grader
+from rlvr_jax.rewards import InlineGrader, Reward, RewardPool, make_grader
 from rlvr_jax.rewards.compose import Route
+from rlvr_jax.rewards.grading import WrapperGrader
+from rlvr_jax.rewards.wrapper import Wrapper
 from rlvr_jax.statistics import wilson
 from rlvr_jax.tasks.rows import read_rows
 from rlvr_jax.types import Completion, Problem, Verdict
@@ -37,6 +39,7 @@ BY_KIND = {
     "logic": "knights",
     "format": "constraints",
 }
+Grader = InlineGrader | RewardPool | WrapperGrader
 LATE = 1.5  # a check that took this many deadlines hung, whatever it said in the end
 
 
@@ -108,22 +111,32 @@ def make_verifier(name: str, settings: Sequence[str] = ()) -> Reward:
 
 
 def audit(cases: Sequence[Case], reward: Reward) -> list[Finding]:
-    """Every case on its own, in order, after one of each kind that starts the workers."""
+    """Every case on its own, in order.
+
+    Workers start when they are first needed, so a case that ran past its deadline is timed again;
+    one that truly hangs is late again.
+    """
     findings = []
     with make_grader(reward, workers=1) as grader:
-        first = list({case.kind: case for case in reversed(cases)}.values())
-        grader.grade([Completion(text=c.response) for c in first], [c.problem for c in first])
         for case in cases:
-            start = time.perf_counter()
-            (verdict,) = grader.grade([Completion(text=case.response)], [case.problem])
-            findings.append(Finding(case, verdict, 1000 * (time.perf_counter() - start)))
+            finding = _timed(grader, case)
+            findings.append(_timed(grader, case) if hung(finding, reward) else finding)
     return findings
+
+
+def _timed(grader: Grader, case: Case) -> Finding:
+    start = time.perf_counter()
+    (verdict,) = grader.grade([Completion(text=case.response)], [case.problem])
+    return Finding(case, verdict, 1000 * (time.perf_counter() - start))
 
 
 def hung(finding: Finding, reward: Reward) -> bool:
     """Whether the check ran past its deadline."""
-    inner = getattr(reward, "inner", (reward,))
-    return finding.milliseconds > 1000 * LATE * max(r.deadline_s for r in inner)
+    if isinstance(reward, Route):
+        chosen = reward.choose(finding.case.problem)
+        reward = dict(zip(reward.names, reward.inner, strict=True)).get(chosen, reward)
+    inner = reward.inner if isinstance(reward, Wrapper) else (reward,)
+    return finding.milliseconds > 1000 * LATE * max(each.deadline_s for each in inner)
 
 
 def format_audit(findings: Sequence[Finding], reward: Reward) -> str:
