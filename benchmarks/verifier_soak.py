@@ -60,10 +60,11 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=100_000)
     parser.add_argument("--bad", type=float, default=0.01)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--deadline", type=float, default=1.0, help="seconds for one item")
     args = parser.parse_args()
     me = psutil.Process()
     files, begin = me.num_fds(), time.monotonic()
-    with RewardPool(Unruly(), workers=args.workers) as pool:
+    with RewardPool(Unruly(), workers=args.workers, deadline_s=args.deadline) as pool:
         soak(texts(args.items, args.bad), pool)
         stats = pool.stats
     psutil.wait_procs(me.children(recursive=True), timeout=5)
