@@ -24,7 +24,7 @@ def get_config():
     c.decode.max_prompt_tokens = 16
     c.decode.max_new_tokens = 32
     c.decode.chunk = 32
-    c.pack.row_tokens = 48
+    c.pack.row_tokens = 36
     c.sft.steps = 900
     c.sft.batch = 32
     c.sft.optim.learning_rate = 3e-3

@@ -76,7 +76,7 @@ def pack(s: Sequences, config: PackConfig, width: int, shards: int = 1):
     """
     pairs = zip(s.prompt_of_B, s.length_B, strict=True)
     longest = max(len(s.prompts[n]) + int(t) for n, t in pairs)
-    row_tokens = bucket(max(longest, config.row_tokens), 8)
+    row_tokens = config.row_tokens if longest <= config.row_tokens else bucket(longest, 8)
     rows = _first_fit(_units(s, row_tokens), row_tokens)
     most = max(1, config.micro_tokens // row_tokens // shards) * shards
     count = math.ceil(len(rows) / most)
