@@ -17,13 +17,14 @@ from rlvr_jax.rewards import RewardPool
 from rlvr_jax.rewards.math_reward import MathAnswer
 from rlvr_jax.types import Completion, Problem
 
-PIECES = r"""
+SOUP = r"""
 \frac \sqrt \binom \text{ } { } ( ) [ ] \{ \} ^ _ + - * / = < > , ; : | ! % ' & \\ \left \right
 \pm \cdot \times \pi \infty \cup \cap \setminus \in \sin \cos \log \ln \sum \int \lim \overline
 \begin{pmatrix} \end{pmatrix} \mathbb \circ 1 2 3 10 0.5 1,000 x y n e i a or and 7 9 million cm
 \le \ge \ne \boxed{ $ \$ ... \ldots ½ √ ² × − ∞ π _{2} ^{2} ^{-1} \, \! (1,2) [0,1) \choose \vec
 \hat \prime \degree abc \mathrm{e} d dx 999999999 B Yes (A) 12:30 3:4 __import__ <answer> </think>
-""".split()
+"""
+PIECES = SOUP.split()
 GOLDS = (
     "271828",
     "\\frac{271828}{314159}",

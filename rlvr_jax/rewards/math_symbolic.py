@@ -24,10 +24,11 @@ def same(a: Node, b: Node) -> bool:
 
     if sum(1 for node in (a, b) for _ in walk(node)) > MAX_NODES:
         raise Undecided
-    difference = convert(a) - convert(b)
-    if difference == 0:
-        return True
-    reduced = sympy.simplify(difference.doit())
+    try:
+        reduced = sympy.simplify((convert(a) - convert(b)).doit())
+    except (TypeError, ValueError, NotImplementedError, AttributeError, ArithmeticError) as error:
+        # SymPy's own ways of giving up on odd input: nothing is decided, and the verdict says so
+        raise Undecided from error
     if reduced == 0:
         return True
     if reduced.is_number and reduced.is_finite and not reduced.atoms(sympy.Function):
