@@ -60,6 +60,7 @@ class Run:
     log: RunLog
     checkpoints: Checkpoints
     stop: Stop
+    compiles: CompileCounter
     reported: tuple[EvalReport, Judged] | None = None  # the last evaluation
     reference: int | None = None  # version of the frozen reference that the stage trains against
 
@@ -185,6 +186,7 @@ def open_run(config: RunConfig, workdir: str):
                 contextlib.closing(Checkpoints(workdir, config.checkpoint, note=log.note))
             ),
             stop=stop,
+            compiles=CompileCounter(),
         )
 
 
@@ -215,7 +217,19 @@ def state_shapes(config: RunConfig, model: ModelConfig, mesh: Mesh):
     )
 
 
-def host_memory() -> int:
-    """Peak resident bytes of this process."""
+class CompileCounter:
+    """Programs compiled (or fetched from the compilation cache) since it was made."""
+
+    def __init__(self):
+        self.count = 0
+        jax.monitoring.register_event_duration_secs_listener(self._heard)
+
+    def _heard(self, event: str, duration: float, **_: Any) -> None:
+        self.count += event.endswith("backend_compile_duration")
+
+
+def process_metrics(run: Run) -> dict[str, float]:
+    """perf/host_rss (peak resident bytes of this process) and perf/compiles."""
     unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return {"perf/host_rss": peak, "perf/compiles": run.compiles.count}

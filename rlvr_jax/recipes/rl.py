@@ -23,7 +23,7 @@ from rlvr_jax.learner import (
     restart_optimizer,
 )
 from rlvr_jax.rollout import TRAIN, collect, trained_mask
-from rlvr_jax.setup import Place, Run, host_memory
+from rlvr_jax.setup import Place, Run, process_metrics
 from rlvr_jax.tasks import stream
 
 
@@ -67,8 +67,8 @@ def rl(run: Run, state: TrainState, place: Place) -> TrainState:
             "policy/updates": len(done),
             "data/epoch": place.cursor / len(run.train),
             "perf/gen_tok_s": int(judged.samples.length_B.sum()) / log.clock.spent("generate"),
-            "perf/host_rss": host_memory(),
-        }
+            "perf/train_tok_s": more["data/tokens"] / log.clock.spent("update"),
+        } | process_metrics(run)
         place.step = step
         log.metrics(stage, step, metrics)
         run.finish_step(state, place, c.rl.steps)

@@ -19,7 +19,7 @@ from rlvr_jax.learner import (
 from rlvr_jax.losses import LOSSES, Objective
 from rlvr_jax.packing import Sequences
 from rlvr_jax.sampling import SamplingConfig
-from rlvr_jax.setup import Place, Run, host_memory
+from rlvr_jax.setup import Place, Run, process_metrics
 from rlvr_jax.slots import bucket
 from rlvr_jax.tasks import stream
 from rlvr_jax.text import encode_completion
@@ -51,9 +51,9 @@ def sft(run: Run, state: TrainState, place: Place) -> TrainState:
             "sft/lr": float(schedule(step - 1)),
             "data/tokens": int(batch.mask_BT.sum()),
             "data/epoch": place.cursor / len(run.train),
-            "perf/host_rss": host_memory(),
+            "perf/train_tok_s": int(batch.mask_BT.sum()) / log.clock.spent("update"),
         }
-        log.metrics(stage, step, metrics)
+        log.metrics(stage, step, metrics | process_metrics(run))
         run.finish_step(state, place, c.sft.steps)
     return state
 
