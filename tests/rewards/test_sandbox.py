@@ -196,6 +196,17 @@ def test_closing_ends_everything():
         run(box, "print(1)", "", 1.0)
 
 
+def test_no_folder_is_left(shut, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "rlvr-sandbox-999999999-x").mkdir()  # of a caller that was killed
+    with Sandbox(LIMITS) as box:
+        assert list(tmp_path.iterdir()) == []
+        assert says(box, "open('f', 'w').write('x'); print(1)") == ("1", 0)
+    with Sandbox(LIMITS, spaces=False) as box:
+        assert len(list(tmp_path.iterdir())) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_without_namespaces_it_says_so_and_serves_one_program():
     with Sandbox(LIMITS, spaces=False) as box:
         assert "namespaces" in box.lacks[0] and not box.spaces

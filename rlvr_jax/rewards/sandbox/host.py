@@ -22,6 +22,7 @@ import weakref
 from rlvr_jax.rewards.sandbox.isolate import NOBODY
 
 START_S = 30.0  # for the interpreter to start on a busy machine
+_PREFIX = "rlvr-sandbox-"
 _FRAME = 64  # child.FRAME
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo")
@@ -58,7 +59,8 @@ class Sandbox:
 
     def __init__(self, limits: Limits, spaces: bool = True):
         self.limits = limits
-        base = tempfile.mkdtemp(prefix="rlvr-sandbox-")
+        _sweep()
+        base = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
         os.chmod(base, 0o777)
         self._link, theirs = _Link.pair()
         setup = _setup(limits, base, spaces)
@@ -81,6 +83,8 @@ class Sandbox:
         except OSError as error:
             self.close()
             raise OSError(f"the sandbox does not start: {error}") from None
+        if self.spaces:  # it has a root of its own by now; nothing is left if we are killed
+            shutil.rmtree(base, ignore_errors=True)
 
     @property
     def usable(self) -> bool:
@@ -198,6 +202,19 @@ def _write_maps(pid: int) -> str:
     _write(f"/proc/{pid}/uid_map", f"{NOBODY} {uid} 1")
     _write(f"/proc/{pid}/gid_map", f"{NOBODY} {gid} 1")
     return "mapped"
+
+
+def _sweep() -> None:
+    """Remove the folders of callers that were killed before they could."""
+    for name in os.listdir(tempfile.gettempdir()):
+        owner = name.removeprefix(_PREFIX).partition("-")[0] if name.startswith(_PREFIX) else ""
+        if owner.isdigit():
+            try:
+                os.kill(int(owner), 0)
+            except ProcessLookupError:
+                shutil.rmtree(os.path.join(tempfile.gettempdir(), name), ignore_errors=True)
+            except PermissionError:  # it lives, and is another user's
+                continue
 
 
 def _write(path: str, text: str) -> None:
