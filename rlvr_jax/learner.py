@@ -148,6 +148,26 @@ def sampler_gap(logp_BT: jax.Array, x: LossInputs) -> Metrics:
     }
 
 
+def _make_loss(model: ModelConfig, sampling: SamplingConfig, objective: Objective, mesh: Mesh):
+    """loss(params, rows, x, coefs) -> (this micro-batch's share of the objective, metrics)."""
+
+    def loss(params, rows, x, coefs):
+        s = score(
+            model,
+            sampling,
+            params,
+            rows,
+            x.mask_BT.shape,
+            entropy_grad=objective.entropy_coef != 0,
+            mesh=mesh,
+        )
+        x = dataclasses.replace(x, logp_BT=s.logp_BT, entropy_BT=s.entropy_BT)
+        total, metrics = objective(x, coefs)
+        return total, metrics | sampler_gap(jax.lax.stop_gradient(s.logp_BT), x)
+
+    return loss
+
+
 def make_update(
     model: ModelConfig,
     sampling: SamplingConfig,
@@ -162,14 +182,7 @@ def make_update(
     but the counters; `health/nonfinite` is then 1.
     """
     shardings = jax.tree.map(lambda a: a.sharding, state)
-    entropy_grad = objective.entropy_coef != 0
-
-    def loss(params, rows, x, coefs):
-        shape = x.mask_BT.shape
-        s = score(model, sampling, params, rows, shape, entropy_grad=entropy_grad, mesh=mesh)
-        x = dataclasses.replace(x, logp_BT=s.logp_BT, entropy_BT=s.entropy_BT)
-        total, metrics = objective(x, coefs)
-        return total, metrics | sampler_gap(jax.lax.stop_gradient(s.logp_BT), x)
+    loss = _make_loss(model, sampling, objective, mesh)
 
     def grad(params, total, rows, x, coefs):
         grads, metrics = jax.grad(loss, has_aux=True)(params, rows, x, coefs)
