@@ -26,62 +26,15 @@ import weakref
 from collections.abc import Sequence
 
 from rlvr_jax.rewards.base import Reward
+from rlvr_jax.rewards.pending import Pending, PoolStats
 from rlvr_jax.rewards.worker import Template
 from rlvr_jax.types import Completion, Problem, Verdict
+
+__all__ = ["Pending", "PoolStats", "RewardPool"]
 
 START_S = 60.0  # for imports in the template and a user function's own module
 CHUNK = 8  # jobs handed to a worker at a time
 RECYCLE = 5000  # jobs after which a worker is replaced (caches of symbolic libraries grow)
-
-
-@dataclasses.dataclass
-class PoolStats:
-    """Counts since the pool began.  busy_s: how long the longest running job has run."""
-
-    jobs: int = 0
-    timeouts: int = 0
-    memory: int = 0
-    crashes: int = 0
-    errors: int = 0
-    restarts: int = 0
-    busy_s: float = 0.0
-    last_error: str = ""
-
-
-class Pending:
-    """Verdicts that are on their way."""
-
-    def __init__(self, count: int):
-        self._verdicts: list[Verdict | None] = [None] * count
-        self._left = count
-        self._error = ""
-        self._done = threading.Event()
-        if not count:
-            self._done.set()
-
-    def set(self, places: Sequence[int], verdicts: Sequence[Verdict]) -> None:
-        """Fill places; the pool's thread and the submitting thread write different ones."""
-        for place, verdict in zip(places, verdicts, strict=True):
-            self._verdicts[place] = verdict
-        self._left -= len(places)
-        if self._left <= 0:
-            self._done.set()
-
-    def fail(self, error: str) -> None:
-        self._error = self._error or error
-        self._done.set()
-
-    def done(self) -> bool:
-        return self._done.is_set()
-
-    def result(self, timeout: float | None = None) -> list[Verdict]:
-        """The verdicts in order.  ValueError if a user's function failed, TimeoutError if not done
-        within `timeout` seconds (None: each job's own deadline bounds the wait)."""
-        if not self._done.wait(timeout):
-            raise TimeoutError(f"{self._left} verdicts are not there after {timeout} s")
-        if self._error:
-            raise ValueError(self._error)
-        return list(self._verdicts)
 
 
 @dataclasses.dataclass(eq=False)
@@ -254,6 +207,8 @@ class _Loop:
 
     def run(self) -> None:
         try:
+            # At once: its imports run while the caller does other things.
+            self.crew.template = Template(self.reward, *self.limits)
             while not self.closed:
                 self.crew.turn()
         except BaseException as error:  # a fault of the pool: everyone who waits must hear of it
@@ -371,6 +326,9 @@ class _Crew:
     def _dismiss(self, worker: _Worker, reason: str) -> None:
         """End a worker; the job it was at pays for the reason, the others go back."""
         self.workers.remove(worker)
+        if worker.jobs and reason == "timeout":  # before the kill: nobody waits for that
+            _fail(self.loop, worker.jobs.popleft(), reason, "killed")
+            reason = ""
         worker.conn.close()
         try:
             code = self.template.end(worker.pid, START_S)
