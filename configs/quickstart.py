@@ -35,7 +35,7 @@ def get_config():
     c.rollout.prompts = 32
     c.rollout.group = 8
     c.optim.learning_rate = 2e-3
-    c.update.minibatches = 2
+    c.learner.minibatches = 2
     c.kl.coef = 0.001
     c.eval.problems = 256
     c.eval.samples = 4

@@ -110,10 +110,10 @@ def _check_entropy(sections: Sections) -> None:
 
 
 def _check_sampler(sections: Sections, objective: Objective) -> None:
-    source = sections.get("update", {}).get("old_logp", "recompute")
+    source = sections.get("learner", {}).get("old_logp", "recompute")
     if source == "sampler" and objective.correction.level != "none":
         raise ValueError(
-            'update.old_logp "sampler" makes the sampler the proximal policy, so its ratio already '
+            'learner.old_logp "sampler" makes the sampler the proximal policy, so its ratio already '
             f'corrects for it; correction.level "{objective.correction.level}" would count it twice'
         )
 

@@ -20,7 +20,7 @@ from ml_collections import config_dict
 from rlvr_jax.advantages import ADVANTAGES
 from rlvr_jax.checkpoint import CheckpointConfig
 from rlvr_jax.evaluate import EvalConfig
-from rlvr_jax.experience import AggregationConfig, UpdateConfig
+from rlvr_jax.experience import AggregationConfig, LearnerConfig
 from rlvr_jax.generate import DecodeConfig
 from rlvr_jax.learner import OptimConfig
 from rlvr_jax.losses import KL, LOSSES, Correction, Objective
@@ -85,7 +85,7 @@ class RunConfig:
     objective: Objective
     aggregation: AggregationConfig
     reference: ReferenceConfig
-    update: UpdateConfig
+    learner: LearnerConfig
     optim: OptimConfig
     pack: PackConfig
     sft: SftConfig
@@ -111,7 +111,7 @@ SECTIONS: dict[str, Any] = {  # name -> the dataclass, or the registry that name
     "kl": KL,
     "correction": Correction,
     "reference": ReferenceConfig,
-    "update": UpdateConfig,
+    "learner": LearnerConfig,
     "optim": OptimConfig,
     "pack": PackConfig,
     "sft": SftConfig,
@@ -123,13 +123,13 @@ SECTIONS: dict[str, Any] = {  # name -> the dataclass, or the registry that name
 TOP = ("seed", "algorithm", "stages", "tokenizer")
 BUILT_APART = {"objective": ("loss", "kl", "correction")}  # fields that are sections themselves
 RL_ONLY = ("advantage", "loss", "objective", "aggregation", "kl", "correction", "reference")
-RL_ONLY += ("update", "optim", "rl", "rollout")
+RL_ONLY += ("learner", "optim", "rl", "rollout")
 
 WITHOUT_EFFECT = (  # (section, key, said of the built run, reason)
     ("rollout", "max_refills", lambda r: not r.rollout.dynamic_sampling, "dynamic_sampling is off"),
     ("aggregation", "length_limit", lambda r: r.aggregation.mode != "const", 'mode is not "const"'),
     ("optim", "final_scale", lambda r: r.optim.schedule == "constant", "the schedule is constant"),
-    ("update", "max_sampler_gap", lambda r: "rl" not in r.stages, "there is no rl stage"),
+    ("learner", "max_sampler_gap", lambda r: "rl" not in r.stages, "there is no rl stage"),
 )
 
 

@@ -109,7 +109,7 @@ def _learner(config: RunConfig, model, mesh, state, tx, judged: Judged) -> Itera
     )
     scored = scorer(state.params, experience.sequences, mask.shape[1])
     gap = np.abs(np.where(mask, scored - experience.sampler_logp_BT, 0.0))
-    limit = config.update.max_sampler_gap
+    limit = config.learner.max_sampler_gap
     mean = float(gap.sum() / max(1, mask.sum()))
     found = f"mean {mean:.1e}, max {gap.max():.1e}"
     yield Row("sampler and scorer agree", found, f"mean <= {limit} nats", mean <= limit)

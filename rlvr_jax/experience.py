@@ -35,7 +35,7 @@ class AggregationConfig:
 
 
 @dataclasses.dataclass(frozen=True)
-class UpdateConfig:
+class LearnerConfig:
     """How often a rollout is learned from, and what is checked."""
 
     minibatches: int = 1  # optimizer updates an epoch; prompts are shuffled and split evenly
@@ -46,9 +46,9 @@ class UpdateConfig:
 
     def __post_init__(self):
         if self.minibatches < 1 or self.epochs < 1 or self.max_bad_updates < 1:
-            raise ValueError("update.minibatches, epochs and max_bad_updates must be at least 1")
+            raise ValueError("learner.minibatches, epochs and max_bad_updates must be at least 1")
         if self.old_logp not in ("sampler", "recompute"):
-            raise ValueError(f'update.old_logp is sampler or recompute, got "{self.old_logp}"')
+            raise ValueError(f'learner.old_logp is sampler or recompute, got "{self.old_logp}"')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -137,7 +137,7 @@ def _advantage_metrics(adv_BT: np.ndarray, mask_BT: np.ndarray) -> dict[str, flo
 
 
 def minibatches(
-    experience: Experience, config: UpdateConfig, address: tuple[int, int]
+    experience: Experience, config: LearnerConfig, address: tuple[int, int]
 ) -> Iterator[Experience]:
     """config.epochs passes over the prompts, each shuffled and cut into config.minibatches.
 

@@ -31,16 +31,16 @@ def check_update(
     where = f"step {step}, update {index + 1}"
     if index == 0:
         gap = metrics["mismatch/abs_mean"]
-        if not gap <= config.update.max_sampler_gap:
+        if not gap <= config.learner.max_sampler_gap:
             raise InvariantError(
                 f"{where}: log-probs of sampler and scorer differ by {gap:.3g} nats a token on "
-                f"average (update.max_sampler_gap is {config.update.max_sampler_gap})"
+                f"average (learner.max_sampler_gap is {config.learner.max_sampler_gap})"
             )
     if step == 1 and index == 0 and "policy/kl_ref_k3" in metrics:
         kl = metrics["policy/kl_ref_k3"]
         if not abs(kl) <= KL_AT_START[model.compute_dtype]:
             raise InvariantError(f"{where}: KL(policy, reference) is {kl:.3g} before any update")
-    if metrics["health/nonfinite"] and int(state.bad_steps) >= config.update.max_bad_updates:
+    if metrics["health/nonfinite"] and int(state.bad_steps) >= config.learner.max_bad_updates:
         raise InvariantError(
             f"{where}: the gradient was not finite {int(state.bad_steps)} times in a row "
             f"(loss {metrics.get('policy/loss', math.nan):.3g}); lower the learning rate"

@@ -60,7 +60,7 @@ def complaint(done: subprocess.CompletedProcess) -> str:
         ("optim.schedule=cosin", "cosine"),
         ("rollout.group=0", "rollout.group"),
         ("mesh.tensor=3", "mesh"),
-        ("update.minibatches=0", "minibatches"),
+        ("learner.minibatches=0", "minibatches"),
     ],
 )
 def test_config_errors_name_the_key(tmp_path, override, said):

@@ -33,7 +33,7 @@ SECTIONS = {
     "shaping",
     "reference",
     "critic",
-    "update",
+    "learner",
 }
 
 

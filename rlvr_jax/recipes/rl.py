@@ -30,7 +30,7 @@ from rlvr_jax.tasks import stream
 def rl(run: Run, state: TrainState, place: Place) -> TrainState:
     """Train from `place` to the end of the stage; returns the state, `place` moves along."""
     c, log, stage = run.config, run.log, "rl"
-    updates = c.rl.steps * c.update.epochs * c.update.minibatches
+    updates = c.rl.steps * c.learner.epochs * c.learner.minibatches
     tx, schedule = make_optimizer(c.optim, updates), make_schedule(c.optim, updates)
     reference = reference_policy(run, state, place)
     if place.step == 0:
@@ -51,12 +51,12 @@ def rl(run: Run, state: TrainState, place: Place) -> TrainState:
                 trained_mask(judged, c.rollout),
                 c.advantage,
                 c.objective.kl,
-                old_logp=old if c.update.old_logp == "recompute" else None,
+                old_logp=old if c.learner.old_logp == "recompute" else None,
                 ref_logp=None if reference is None else functools.partial(scorer, reference),
             )
         done = []
         with log.clock("update"):
-            for part in minibatches(experience, c.update, (c.seed, step)):
+            for part in minibatches(experience, c.learner, (c.seed, step)):
                 batches = micro_batches(part, c.aggregation, c.pack, run.mesh, c.objective)
                 state, numbers = update(state, batches)
                 check_update(c, run.model, step, len(done), numbers, state)

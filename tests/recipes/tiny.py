@@ -36,7 +36,7 @@ def get_config():
     c.rollout.group = 4
     c.rollout.dynamic_sampling = True
     c.rollout.max_refills = 1
-    c.update.minibatches = 2
+    c.learner.minibatches = 2
     c.optim.learning_rate = 1e-3
     c.eval.problems = 12
     c.eval.samples = 2
