@@ -144,6 +144,7 @@ time/other | seconds | since the last row; everything unnamed | large
 health/nan | count | updates of the step refused because something was NaN | above 0
 health/inf | count | updates of the step refused because something was infinite | above 0
 health/skipped | count | updates of the step refused as not finite | above 0
+health/nonfinite | share | updates of the step refused as not finite | above 0
 """
 
 
