@@ -13,7 +13,7 @@ import numpy as np
 from rlvr_jax.models import transformer as tf
 from rlvr_jax.models.config import AttentionConfig, ModelConfig
 
-VOCAB = 13
+VOCAB = 14  # divides over a mesh of two
 PLAIN = ModelConfig(
     vocab=VOCAB,
     width=16,
