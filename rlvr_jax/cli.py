@@ -28,6 +28,8 @@ COMMANDS = {
     "eval": Command("rlvr_jax.commands.eval:main", "score a run's checkpoint on held-out problems"),
     "doctor": Command("rlvr_jax.commands.doctor:main", "check the invariants on your own config"),
     "report": Command("rlvr_jax.commands.report:main", "write report.html and plots of a run"),
+    "grade": Command("rlvr_jax.grade:main", "grade saved generations with any reward"),
+    "audit": Command("rlvr_jax.audit:main", "a verifier against cases with known verdicts"),
     "list": Command("rlvr_jax.commands.list:main", "what there is: tasks, rewards, algorithms"),
 }
 
