@@ -63,6 +63,8 @@ def _number(s: Stream, value: str | Fraction) -> Node:
     if s.peek() == ("op", "_"):
         s.at += 1
         return ("base", value, group_text(s).casefold())
+    if not value.isdigit():
+        raise Unparsable
     mixed = _mixed(s)
     return ("num", Fraction(int(value)) + mixed)
 

@@ -240,6 +240,10 @@ def _tuples(a: Node, g: Node, judge: Judge) -> bool:
         return False
     if other[0] == "list":
         named = [label(item) for item in other[2:]]
+        if pair is g and pair[1] == "[]" and len(pair) == 4:
+            return False  # an interval, not its end points
+        if any(named) and len({found[0] for found in named if found}) < len(named):
+            return False  # x = 0, 1 are two values of x
         if all(named):  # x = 2, y = 3 against (2, 3)
             named.sort(key=lambda found: str(found[0]))
             values = [found[1] for found in named]
@@ -300,6 +304,8 @@ def _bases(a: Node, g: Node, judge: Judge) -> bool:
 def _units(a: Node, g: Node, judge: Judge) -> bool:
     value, gold = (n[1] if n[0] == "unit" else n for n in (a, g))
     if a[0] != g[0]:
+        if "deg" in (value[0], gold[0]) and "rad" in (a[2] if a[0] == "unit" else g[2]):
+            return judge.same(value, gold)
         return not judge.require_units and equal(value, gold, judge)
     (key, factor), (gold_key, gold_factor) = parse_unit(a[2]), parse_unit(g[2])
     if key != gold_key:

@@ -82,6 +82,8 @@ def _root(node: Node) -> set[str]:
 
 def _power(node: Node) -> set[str]:
     base, exponent = node[1], node[2]
+    if rational(exponent) == 0:
+        return {"power"}
     if not (is_constant(base) and is_constant(exponent)) or _is_ten(node):
         return set()
     if base == ("const", "e"):

@@ -51,6 +51,8 @@ _NUMBER = re.compile(
     re.ASCII,
 )
 _REPEAT = re.compile(r"\\(?:overline|bar|dot)\s*(?:\{(\d+)\}|(\d))|\((\d+)\)(?=$|[^\w.])", re.ASCII)
+_HEX = "0123456789ABCDEF"
+_BASED = re.compile(r"\d*[A-F][0-9A-F]*(?=\s*_\s*\{?\s*1[1-6]\b)", re.ASCII)
 _TEN = re.compile(r"[eE]([+-]?\d{1,4})(?!\w)", re.ASCII)
 _COMMAND = re.compile(r"\\([A-Za-z]+)\*?|\\(.)", re.DOTALL)
 _LETTERS = re.compile(r"[A-Za-z]+")
@@ -68,6 +70,9 @@ def tokenize(text: str) -> list[tuple[str, object]]:
         char = text[at]
         if char in " \t\n~$\r":
             at += 1
+        elif char in _HEX and (hexadecimal := _BASED.match(text, at)):
+            tokens.append(("num", hexadecimal[0]))
+            at = hexadecimal.end()
         elif char.isdigit() or (char == "." and text[at + 1 : at + 2].isdigit()):
             at = _number(text, at, depth, tokens)
         elif char == "\\":
@@ -180,9 +185,9 @@ def _text(text: str, end: int, name: str, tokens: list) -> int:
     bare = inner.strip(" ~$\\.,")
     if len(bare) == 1 and bare.isalpha() and name != "text":
         tokens.append(("name", bare))
-    elif bare in KNOWN_NAMES:
+    elif bare in KNOWN_NAMES and not (known_unit(bare) and _after_value(tokens)):
         tokens.append(("cmd", bare))
-    elif re.fullmatch(r"[\d.,+\-*/^=()\s]+", bare):
+    elif re.match(r"[-+]?[\d.]", bare):
         tokens.extend(tokenize(bare))
     else:
         tokens.extend([("op", ",")] * inner.strip().startswith(","))
@@ -201,8 +206,7 @@ def _letters(text: str, at: int, tokens: list) -> int:
     if known:
         tokens.append(("cmd", _RENAMED.get(known, known)))
         return match.end()
-    after_number = bool(tokens) and (tokens[-1][0] == "num" or tokens[-1][1] in ("}", ")"))
-    if after_number and _unit_run(run, text[at - 1 : at].isspace(), text[match.end() :]):
+    if _after_value(tokens) and _unit_run(run, text[at - 1 : at].isspace(), text[match.end() :]):
         rest = re.compile(r"[A-Za-z][A-Za-z /'.]*(?:\^\{?[23]\}?)?").match(text, at)
         if rest.end() == len(text) or run.lower() in MULTIPLIERS:
             stop = match.end() if run.lower() in MULTIPLIERS else rest.end()
@@ -217,6 +221,10 @@ def _letters(text: str, at: int, tokens: list) -> int:
             return match.end()
     tokens.extend(("name", char) for char in run)
     return match.end()
+
+
+def _after_value(tokens: list) -> bool:
+    return bool(tokens) and (tokens[-1][0] == "num" or tokens[-1][1] in ("}", ")"))
 
 
 def _unit_run(run: str, spaced: bool, rest: str) -> bool:

@@ -176,6 +176,12 @@ def _log(e: Evaluator, x, base=None):
     return e.mp.log(x) if base is None else e.mp.log(x) / e.mp.log(base)
 
 
+def _conjugate(e: Evaluator, z):
+    if not e.mp.im(z):
+        raise Undecided  # a bar over a real number is notation for something else
+    return e.mp.conj(z)
+
+
 def _factorial(e: Evaluator, x):
     if abs(x) > 10**6:
         raise TooBig
@@ -218,7 +224,7 @@ _FUNCTIONS: dict[str, Callable] = {
     "sgn": lambda e, x: e.mp.sign(x),
     "Re": lambda e, x: e.mp.re(x),
     "Im": lambda e, x: e.mp.im(x),
-    "overline": lambda e, x: e.mp.conj(x),
+    "overline": _conjugate,
     "max": lambda e, *x: max(x),
     "min": lambda e, *x: min(x),
     "gcd": _whole_only("gcd"),
