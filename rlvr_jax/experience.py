@@ -187,6 +187,11 @@ def micro_batches(
         arrays["ref_logp_BT"] = e.ref_logp_BT
     if objective.nll_coef:
         arrays["nll_weight_BT"] = nll_weights(e.mask_BT, e.correct_B)
+    if objective.top_entropy < 1:
+        raise ValueError("objective.top_entropy ranks tokens by entropies that are not recorded")
+    whole = objective.prepare(LossInputs(**arrays))
+    if whole.picked_BT is not None:
+        arrays["picked_BT"] = np.asarray(whole.picked_BT)
     for rows, index in pack(s, pack_config, e.mask_BT.shape[1], batch_shards(mesh)):
         used = index >= 0
         taken = {name: _take(a, index, used) for name, a in arrays.items()}
