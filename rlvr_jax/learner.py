@@ -205,7 +205,7 @@ def make_update(
 
     grad_shardings = (shardings.params, replicated(mesh))
     grad = jax.jit(grad, donate_argnums=(1,), out_shardings=grad_shardings)
-    apply = jax.jit(apply, donate_argnums=(0, 1), out_shardings=(shardings, replicated(mesh)))
+    apply = jax.jit(apply, donate_argnums=(0,), out_shardings=(shardings, replicated(mesh)))
     finish = jax.jit(finish_metrics)
 
     def update(state, micro_batches, coefs: Coefs | None = None):
