@@ -178,24 +178,31 @@ def _plain_type(hint: Any) -> type:
 def build(config: Mapping[str, Any]) -> RunConfig:
     """The typed configuration.  ValueError naming the key for anything that cannot be meant."""
     given = _given(config)
-    unknown = [k for k in given if k not in (*TOP, *SECTIONS)]
-    if unknown:
-        known = [*TOP, *SECTIONS]
-        raise ValueError(f'no config section "{unknown[0]}"{nearest(unknown[0], known)}')
+    run = _assemble(given, _with_preset(given, given.get("algorithm", RunConfig.algorithm)))
+    _check(run)
+    _check_effects(run, given)
+    return run
+
+
+def from_json(config: Mapping[str, Any]) -> RunConfig:
+    """The inverse of `to_json`: a configuration that is complete, so no preset is looked up."""
+    given = _given(config)
+    return _assemble(given, {k: v for k, v in given.items() if k not in TOP})
+
+
+def _assemble(given: Mapping[str, Any], sections: Mapping[str, Any]) -> RunConfig:
+    known = [*TOP, *SECTIONS]
+    for key in given:
+        if key not in known:
+            raise ValueError(f'no config section "{key}"{nearest(key, known)}')
     top = {k: _typed(k, v, _hints(RunConfig)[k]) for k, v in given.items() if k in TOP}
-    sections = _with_preset(given, top.get("algorithm", RunConfig.algorithm))
     last = ("reward", "objective")  # they need another section first
     parts = {name: _section(name, sections.get(name, {})) for name in SECTIONS if name not in last}
-    parts["reward"] = _section(
-        "reward", {"name": parts["task"].reward} | sections.get("reward", {})
-    )
-    extra = sections.get("objective", {})
-    parts["objective"] = _section(
-        "objective", extra, **{k: parts.pop(k) for k in BUILT_APART["objective"]}
-    )
-    run = RunConfig(**top, **parts)
-    _check(run, given)
-    return run
+    reward = {"name": parts["task"].reward} | sections.get("reward", {})
+    parts["reward"] = _section("reward", reward)
+    terms = {k: parts.pop(k) for k in BUILT_APART["objective"]}
+    parts["objective"] = _section("objective", sections.get("objective", {}), **terms)
+    return RunConfig(**top, **parts)
 
 
 def _given(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -270,8 +277,8 @@ def _typed(where: str, value: Any, hint: Any) -> Any:
     return value
 
 
-def _check(run: RunConfig, given: Mapping[str, Any]) -> None:
-    """Contradictions between sections, and keys that were set but change nothing."""
+def _check(run: RunConfig) -> None:
+    """Contradictions between sections."""
     bad = [s for s in run.stages if s not in STAGES]
     if bad or not run.stages or len(set(run.stages)) < len(run.stages):
         raise ValueError(f"stages is some of {STAGES} in order, each once; got {run.stages}")
@@ -284,6 +291,10 @@ def _check(run: RunConfig, given: Mapping[str, Any]) -> None:
         )
     if run.sampling.greedy and "rl" in run.stages:
         raise ValueError("sampling.temperature 0 samples the same completion every time: no signal")
+
+
+def _check_effects(run: RunConfig, given: Mapping[str, Any]) -> None:
+    """Keys that were set but change nothing."""
     for name in ("sft", *RL_ONLY):
         stage = "sft" if name == "sft" else "rl"
         if name in given and stage not in run.stages:
@@ -294,15 +305,16 @@ def _check(run: RunConfig, given: Mapping[str, Any]) -> None:
 
 
 def to_json(run: RunConfig) -> dict[str, Any]:
-    """The whole configuration as plain data: what was built, defaults included."""
+    """The whole configuration as plain data, defaults included; `from_json` reads it back."""
+    parts = {f.name: getattr(run, f.name) for f in dataclasses.fields(run)}
+    parts |= {name: getattr(run.objective, name) for name in BUILT_APART["objective"]}
     out = {}
-    for field in dataclasses.fields(run):
-        value = getattr(run, field.name)
-        out[field.name] = dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value
-    for name, registry in (("task", TASKS), ("reward", REWARDS), ("advantage", ADVANTAGES)):
-        out[name] = {"name": _entry_name(registry, getattr(run, name))} | out[name]
-    loss = run.objective.loss
-    out["objective"]["loss"] = {"name": _entry_name(LOSSES, loss)} | dataclasses.asdict(loss)
+    for name, value in parts.items():
+        out[name] = dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value
+        if isinstance(SECTIONS.get(name), Registry):
+            out[name] = {"name": _entry_name(SECTIONS[name], value)} | out[name]
+    for name in BUILT_APART["objective"]:
+        del out["objective"][name]
     return out
 
 

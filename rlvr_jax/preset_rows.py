@@ -136,7 +136,7 @@ _WITHOUT_CRITIC = (
         advantage=_GROUP,
         loss=_named("gspo", eps_low=3e-4, eps_high=4e-4),
         aggregation=_SEQ_MEAN,
-        update={"minibatches": 4},
+        learner={"minibatches": 4},
     ),
     _row(
         "gspo_token",
@@ -146,7 +146,7 @@ _WITHOUT_CRITIC = (
         advantage=_GROUP,
         loss=_named("gspo_token", eps_low=3e-4, eps_high=4e-4),
         aggregation=_SEQ_MEAN,
-        update={"minibatches": 4},
+        learner={"minibatches": 4},
     ),
     _row(
         "cispo",
@@ -221,7 +221,7 @@ _WITHOUT_CRITIC = (
         advantage=_named("opo"),
         loss=_named("policy_gradient"),
         aggregation=_SEQ_SUM,
-        update={"minibatches": 1},
+        learner={"minibatches": 1},
     ),
     _row(
         "prorl",
@@ -236,7 +236,7 @@ _WITHOUT_CRITIC = (
         reference={"mode": "every_n", "every": 200, "reset_optimizer": True},
         rollout=_REFILL,
         sampling={"temperature": 1.2},
-        update={"minibatches": 4},
+        learner={"minibatches": 4},
     ),
     _row(
         "skywork_or1",
@@ -249,7 +249,7 @@ _WITHOUT_CRITIC = (
         aggregation=_TOKEN_MEAN,
         entropy={"target": 0.2, "step": 1e-4, "low": 0.0, "high": 5e-3},
         rollout={"drop_unanimous": True},
-        update={"minibatches": 1},
+        learner={"minibatches": 1},
     ),
     _row(
         "minimax_m1",
@@ -287,7 +287,7 @@ _WITHOUT_CRITIC = (
         "Walder & Karkhanis, arXiv 2505.15201",
         "s_i grad log pi, s_i = mean over k-subsets with i of max R - max R without i",
         "baseline LOO-1; k may be annealed to 1",
-        advantage=_named("pkpo", k=4, baseline="loo_minus_one"),
+        advantage=_named("pkpo", k=4, variance_baseline="loo_minus_one"),
         loss=_named("policy_gradient"),
         aggregation=_SEQ_SUM,
     ),
@@ -334,7 +334,7 @@ _WITH_CRITIC = (
         loss=_clip(),
         aggregation=_TOKEN_MEAN,
         critic={"enabled": True, "value_clip": 0.2},
-        update={"minibatches": 1},
+        learner={"minibatches": 1},
     ),
     _row(
         "vc_ppo",

@@ -46,7 +46,7 @@ REFUSED = [
     (dict(critic={"enabled": True}), "does not read the critic"),
     (dict(entropy={"coef": 0.1, "target": 0.2}), "leave entropy.coef"),
     (
-        dict(correction={"level": "token"}, update={"old_logp": "sampler"}),
+        dict(correction={"level": "token"}, learner={"old_logp": "sampler"}),
         "count it twice",
     ),
     (dict(rollout={"group": 1}), "rollout.group is 1"),
@@ -91,7 +91,7 @@ ACCEPTED = [
         advantage={"name": "gae"},
         critic={"enabled": True},
     ),
-    dict(correction={"level": "token"}, update={"old_logp": "recompute"}),
+    dict(correction={"level": "token"}, learner={"old_logp": "recompute"}),
     dict(advantage={"name": "reinforce_pp"}, rollout={"group": 1}),
     dict(objective={"positive_scale": 0.0}),
     dict(reference={"mode": "frozen"}),  # reported only

@@ -85,7 +85,7 @@ def test_no_two_rows_choose_the_same():
         ("vc_ppo", "advantage", "lam_value", 1.0),
         ("vapo", "advantage", "length_alpha", 0.05),
         ("vapo", "objective", "nll_coef", 0.1),
-        ("pkpo", "advantage", "baseline", "loo_minus_one"),
+        ("pkpo", "advantage", "variance_baseline", "loo_minus_one"),
         ("klcov", "loss", "share", 2e-4),
     ],
 )

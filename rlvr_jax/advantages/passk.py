@@ -104,25 +104,27 @@ class Pkpo:
     """
 
     k: int = 4
-    baseline: str = "loo_minus_one"
+    variance_baseline: str = "loo_minus_one"
     tol: float = 1e-6
     needs: ClassVar[tuple[str, ...]] = ()
     takes_kl: ClassVar[bool] = False
     by_token: ClassVar[str] = "never"
 
     def __post_init__(self):
-        if self.baseline not in BASELINES:
+        if self.variance_baseline not in BASELINES:
             raise ValueError(
-                f'baseline "{self.baseline}" is not one of {", ".join(BASELINES)}'
-                f"{nearest(self.baseline, list(BASELINES))}"
+                f'variance_baseline "{self.variance_baseline}" is not one of {", ".join(BASELINES)}'
+                f"{nearest(self.variance_baseline, list(BASELINES))}"
             )
-        if self.k < (2 if self.baseline == "loo_minus_one" else 1):
-            raise ValueError(f'k = {self.k} is too small for baseline "{self.baseline}"')
+        if self.k < (2 if self.variance_baseline == "loo_minus_one" else 1):
+            raise ValueError(f'k = {self.k} is too small for baseline "{self.variance_baseline}"')
 
     @property
     def promises(self) -> frozenset[str]:
         """Without a baseline the estimate is unbiased but nothing cancels."""
-        return frozenset() if self.baseline == "none" else frozenset({"unanimous", "shift"})
+        return (
+            frozenset() if self.variance_baseline == "none" else frozenset({"unanimous", "shift"})
+        )
 
     def __call__(self, x: AdvantageInputs) -> jax.Array:
         check_inputs(self, x)
@@ -131,7 +133,7 @@ class Pkpo:
             raise ValueError(f"k = {self.k} needs at least k samples a prompt, there are {samples}")
         reward_NG = penalised_reward(x)
         adv_NG = self._inclusion(reward_NG, x.valid_NG, self.k) - self._baseline(x, reward_NG)
-        if self.baseline != "none":
+        if self.variance_baseline != "none":
             flat_N1 = unanimous(reward_NG, x.valid_NG, axis=1, tol=self.tol)
             adv_NG = jnp.where(flat_N1, 0.0, adv_NG)
         few_N1 = jnp.sum(x.valid_NG, axis=1, keepdims=True) < self.k
@@ -149,10 +151,10 @@ class Pkpo:
 
     def _baseline(self, x: AdvantageInputs, reward_NG: jax.Array) -> jax.Array | float:
         """(k / n) E[max of q of the others], q = k for loo and k - 1 for loo_minus_one."""
-        if self.baseline == "none":
+        if self.variance_baseline == "none":
             return 0.0
         samples = reward_NG.shape[1]
-        own, _ = pkpo_tables(samples, self.k if self.baseline == "loo" else self.k - 1)
+        own, _ = pkpo_tables(samples, self.k if self.variance_baseline == "loo" else self.k - 1)
         own = jnp.asarray(own)
         n_N1 = jnp.sum(x.valid_NG, axis=1, keepdims=True)
         rank_NG = ranks(reward_NG, x.valid_NG)

@@ -27,7 +27,7 @@ def main(args: Sequence[str]) -> int:
     absl_flags.DEFINE_float("temperature", None, "0 is greedy", flag_values=values)
     flags.parse(values, args, __doc__, ("workdir",))
     flags.prepare_process()
-    from rlvr_jax.config import build
+    from rlvr_jax.config import from_json
     from rlvr_jax.evaluate import evaluate
     from rlvr_jax.setup import open_actor, restore_params
 
@@ -35,7 +35,7 @@ def main(args: Sequence[str]) -> int:
     saved = workdir / "config.json"
     if not saved.is_file():
         raise ValueError(f'"{workdir}" is not a run folder: it holds no config.json')
-    config = build(json.loads(saved.read_text()))
+    config = from_json(json.loads(saved.read_text()))
     wanted = {k: values[k].value for k in ("problems", "samples") if values[k].value}
     settings = dataclasses.replace(config.eval, **wanted)
     sampling = config.eval_sampling

@@ -21,7 +21,7 @@ OTHER = {
     "gpg": {"scale": 2.0, "tol": 10.0},
     "log_mean_exp": {"tau": 5.0, "tol": 10.0},
     "passk": {"k": 2},
-    "pkpo": {"k": 2, "baseline": "loo", "tol": 10.0},
+    "pkpo": {"k": 2, "variance_baseline": "loo", "tol": 10.0},
     "gdpo": STD | {"weights": (1.0, 0.2), "batch_std": False},
     "process": STD,
     "magistral": STD,

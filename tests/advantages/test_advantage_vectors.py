@@ -121,7 +121,7 @@ def test_passk_training(vectors, n, c, k, key):
 
 @pytest.mark.parametrize("n, c, k, key", [(4, 1, 2, "pkpo"), (8, 2, 4, "pkpo8")])
 def test_pkpo(vectors, n, c, k, key):
-    adv = per_sample("pkpo", [1] * c + [0] * (n - c), k=k, baseline="none")
+    adv = per_sample("pkpo", [1] * c + [0] * (n - c), k=k, variance_baseline="none")
     close(adv[[0, -1]], vectors[key])
 
 

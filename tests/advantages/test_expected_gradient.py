@@ -74,7 +74,7 @@ def test_pkpo_climbs_pass_at_k(rate, k):
     """d/dtheta (1 - (1 - p)^k), times 1 / G for the mean over samples."""
     true = k * (1 - rate) ** (k - 1) * rate * (1 - rate) / G
     for baseline in ("none", "loo", "loo_minus_one"):
-        value = expected_gradient("pkpo", rate, k=k, baseline=baseline)
+        value = expected_gradient("pkpo", rate, k=k, variance_baseline=baseline)
         assert value == pytest.approx(true, rel=1e-4)
 
 

@@ -67,7 +67,7 @@ def test_pkpo_is_the_average_over_subsets(k):
     baselines = {"none": lambda v, k: 0.0, "loo": loo, "loo_minus_one": loo_minus_one}
     for name, baseline in baselines.items():
         expected = [inclusion(v, k) - baseline(v, k) for v in GROUPS]
-        np.testing.assert_allclose(run("pkpo", x, k=k, baseline=name), expected, atol=1e-6)
+        np.testing.assert_allclose(run("pkpo", x, k=k, variance_baseline=name), expected, atol=1e-6)
 
 
 def test_pkpo_without_the_invalid_samples():
@@ -85,7 +85,7 @@ def test_pkpo_without_the_invalid_samples():
 def test_pkpo_fades_as_the_prompt_becomes_easy():
     """A right sample is worth at least a wrong one, and the difference falls with c."""
     x = inputs([[1] * c + [0] * (8 - c) for c in range(1, 8)])
-    adv_NG = run("pkpo", x, k=4, baseline="none")
+    adv_NG = run("pkpo", x, k=4, variance_baseline="none")
     gaps = adv_NG[:, 0] - adv_NG[:, -1]
     assert np.all(gaps >= 0) and np.all(np.diff(gaps) <= 1e-7)
 
@@ -98,7 +98,7 @@ def test_pkpo_gradient_is_unbiased():
     x = inputs(draws)
     chance = np.array([np.prod([p if r else 1 - p for r in draw]) for draw in draws])
     for baseline in ("none", "loo", "loo_minus_one"):
-        adv_NG = run("pkpo", x, k=k, baseline=baseline)
+        adv_NG = run("pkpo", x, k=k, variance_baseline=baseline)
         score_NG = np.array(draws) - p
         np.testing.assert_allclose(chance @ np.sum(adv_NG * score_NG, 1), true, rtol=1e-5)
 
@@ -144,7 +144,7 @@ def test_ranks_put_invalid_samples_last():
         ("passk", {"k": 9}, "samples a prompt"),
         ("pkpo", {"k": 1}, "too small"),
         ("pkpo", {"k": 9}, "samples a prompt"),
-        ("pkpo", {"baseline": "lo"}, 'did you mean "loo"'),
+        ("pkpo", {"variance_baseline": "lo"}, 'did you mean "loo"'),
     ],
 )
 def test_senseless_settings_are_refused(name, fields, reason):

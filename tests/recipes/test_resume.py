@@ -1,4 +1,5 @@
-"""Kill a run with SIGKILL wherever it happens to be; the resumed run must equal the uninterrupted one."""
+"""Kill a run with SIGKILL wherever it happens to be; the resumed run must equal the uninterrupted
+one."""
 
 import json
 import os
@@ -43,12 +44,12 @@ def last_state(workdir) -> dict[str, bytes]:
     import jax
     import numpy as np
 
-    from rlvr_jax.config import build
-    from rlvr_jax.setup import restore_params, resolve_model
+    from rlvr_jax.config import from_json
+    from rlvr_jax.setup import resolve_model, restore_params
     from rlvr_jax.sharding import make_mesh
     from rlvr_jax.text import load_tokenizer
 
-    config = build(json.loads((workdir / "config.json").read_text()))
+    config = from_json(json.loads((workdir / "config.json").read_text()))
     mesh = make_mesh(config.mesh, jax.devices()[:1])
     model = resolve_model(config, load_tokenizer("char"))
     _, params = restore_params(config, model, mesh, workdir)

@@ -1,6 +1,8 @@
-"""A run small enough for tests, started as a user would start it: `python tiny.py WORKDIR [key=value]`.
+"""A run small enough for tests, started as a user would start it: `python tiny.py WORKDIR
+[key=value]`.
 
-Two updates a rollout, shuffled minibatches, dynamic sampling, a frozen reference, an SFT stage first.
+Two updates a rollout, shuffled minibatches, dynamic sampling, a frozen reference, an SFT stage
+first.
 """
 
 import os

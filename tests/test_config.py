@@ -1,0 +1,109 @@
+"""The configuration: every key known, typed, read, and refused where it cannot be meant."""
+
+import importlib.util
+import json
+import pathlib
+
+import pytest
+
+from rlvr_jax.config import SECTIONS, TOP, base, build, fields_of, from_json, to_json
+from rlvr_jax.presets import PRESETS
+from rlvr_jax.registry import Registry
+
+CONFIGS = sorted((pathlib.Path(__file__).resolve().parents[1] / "configs").glob("*.py"))
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.get_config()
+
+
+def quick(**changes):
+    """The quickstart's config with dotted changes ("loss__eps_high" for loss.eps_high)."""
+    config = load(next(p for p in CONFIGS if p.stem == "quickstart"))
+    for name, value in changes.items():
+        *path, last = name.split("__")
+        part = config
+        for key in path:
+            part = part[key]
+        part[last] = value
+    return config
+
+
+def test_base_has_every_key_and_nothing_set():
+    config = base()
+    assert set(config) == {*TOP, *SECTIONS}
+    for name, section in SECTIONS.items():
+        assert set(config[name]) == set(fields_of(section, name))
+
+
+def test_no_section_shadows_a_method_of_config_dict():
+    for name in (*SECTIONS, *TOP):
+        assert not callable(getattr(type(base()), name, None)), name
+
+
+def test_fields_of_one_registry_agree_on_their_types():
+    for name, section in SECTIONS.items():
+        if isinstance(section, Registry):
+            seen = {}
+            for entry in section:
+                for key, hint in fields_of(section[entry]).items():
+                    assert seen.setdefault(key, hint) == hint, (name, entry, key)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
+def test_every_config_file_builds_and_says_what_to_expect(path):
+    run = build(load(path).copy_and_resolve_references())
+    text = path.read_text()
+    assert text.startswith('"""') and "What to expect" in text and "rlvr run" in text
+    assert to_json(run)["task"]["name"]
+
+
+def test_json_round_trip():
+    run = build(quick())
+    assert from_json(json.loads(json.dumps(to_json(run)))) == run
+
+
+def test_preset_fills_what_is_not_set():
+    assert build(quick(algorithm="dapo", kl__coef=None)).objective.loss.eps_high == 0.28
+    run = build(quick(algorithm="dapo", kl__coef=None, loss__eps_high=0.5))
+    assert run.objective.loss.eps_high == 0.5
+    off = build(quick(kl__coef=0.0))
+    assert off.objective.kl.place == "none" and off.reference.mode == "none"
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_every_preset_is_known_to_the_config(name):
+    unknown = set(PRESETS[name].overrides) - set(SECTIONS)
+    assert not unknown
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"rollout__prompts": 0}, "rollout.prompts"),
+        ({"stages": ("rl", "rl")}, "stages"),
+        ({"stages": ("sft",)}, "no effect"),
+        ({"reference__mode": "none"}, "reference"),
+        ({"sampling__temperature": 0.0}, "temperature"),
+        ({"optim__final_scale": 0.5}, "no effect"),
+        ({"aggregation__length_limit": 5}, "no effect"),
+        ({"rollout__max_refills": 2}, "no effect"),
+        ({"model__attn__kv_heads": 3}, "kv_heads"),
+        ({"reward__name": "numric"}, "numeric"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(changes, said):
+    with pytest.raises(ValueError, match=said):
+        build(quick(**changes))
+
+
+def test_plain_dicts_are_checked_like_config_dicts():
+    with pytest.raises(ValueError, match="eps_high"):
+        build({"task": {"name": "arithmetic"}, "loss": {"name": "clipped", "eps_hihg": 0.3}})
+    with pytest.raises(ValueError, match="must be int"):
+        build({"task": {"name": "arithmetic"}, "rl": {"steps": 1.5}})
+    with pytest.raises(ValueError, match="rollout"):
+        build({"task": {"name": "arithmetic"}, "rolout": {"prompts": 1}})
