@@ -191,7 +191,7 @@ def make_update(
         return jax.tree.map(jnp.add, total[0], grads), merge_metrics(total[1], metrics)
 
     def apply(state, grads):
-        norm = optax.global_norm(grads)
+        norm = optax.tree.norm(grads)
         ok = jnp.isfinite(norm)
         updates, opt_state = tx.update(grads, state.opt_state, state.params)
         keep = functools.partial(jax.tree.map, lambda new, old: jnp.where(ok, new, old))
