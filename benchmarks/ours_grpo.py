@@ -98,12 +98,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("workload")
     parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--row-tokens", type=int, default=0)
+    parser.add_argument("--row-tokens", type=int, default=384)
     a = parser.parse_args()
     here = pathlib.Path(__file__).parent
     w = json.loads((here / "workloads.json").read_text())[a.workload]
-    rows = a.row_tokens or w["prompt_len"] + w["new"]
-    state, step = build(w, PackConfig(row_tokens=rows, micro_tokens=16384))
+    state, step = build(w, PackConfig(row_tokens=a.row_tokens, micro_tokens=16384))
     rng, stamps, parts, lengths = np.random.default_rng(0), [time.perf_counter()], [], []
     for number in range(a.steps):
         size = (w["prompts"], w["prompt_len"] - 2)

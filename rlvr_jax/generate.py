@@ -111,9 +111,8 @@ def _prefill(static: _Static, capacity: int, params, batch, address):
     config, positions = static.model, jnp.arange(tokens_NP.shape[1])
     allowed = (positions[:, None] >= positions) & (positions < length_N[:, None, None])
     rows = jnp.broadcast_to(positions, tokens_NP.shape)
-    hidden, prompt_kv = tf.forward(
-        config, params, tokens_NP, rows, allowed, mesh=static.mesh, keep=_decode_layout
-    )
+    attend = tf.attend_full(config, allowed, rows, _decode_layout)
+    hidden, prompt_kv = tf.forward(config, params, tokens_NP, rows, attend, static.mesh)
     last_ND = jnp.take_along_axis(hidden, (length_N - 1)[:, None, None], axis=1)[:, 0]
     z_NV = tf.logits_of(config, tf.head_weight(params), last_ND, static.mesh)
     z_NV = sampling_logits(z_NV, static.sampling)

@@ -3,19 +3,25 @@
 A row holds one or more units: a prompt followed by several of its completions.  A completion token
 sees its prompt and its own completion, nothing else, so a prompt is computed once for as many
 completions as fit into the row beside it.  Rows are cut into micro-batches of equal shape.
+
+Two layouts, the same numbers.  Lines: one prompt a row, every completion in a slot of its own of
+one width; attention is then a few dense products without a wasted pair.  Rows: units end to end,
+for completions of uneven length, where slots would be mostly padding.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 
 import jax
 import numpy as np
 
-from rlvr_jax.batch import pytree
 from rlvr_jax.slots import bucket
+
+LINE_COST = 1.1  # tokens of lines against tokens of rows up to which lines are faster
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +30,11 @@ class PackConfig:
 
     row_tokens: int = 512  # aimed length of a packed row; longer where one sequence needs it
     micro_tokens: int = 16384  # most tokens (padding included) of one forward and backward pass
+    layout: str = "auto"  # lines | rows | auto: lines unless they take more than LINE_COST times
 
     def __post_init__(self):
+        if self.layout not in ("auto", "lines", "rows"):
+            raise ValueError(f'pack.layout is auto, lines or rows, got "{self.layout}"')
         if not 1 <= self.row_tokens <= self.micro_tokens:
             raise ValueError(
                 "pack needs 1 <= row_tokens <= micro_tokens, got "
@@ -33,7 +42,13 @@ class PackConfig:
             )
 
 
-@pytree
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["tokens_RS", "position_RS", "group_RS", "segment_RS"]
+    + ["source_RM", "target_RM", "slot_RM"],
+    meta_fields=["line"],
+)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class PackedRows:
     """One micro-batch of rows.
 
@@ -49,6 +64,7 @@ class PackedRows:
     source_RM: jax.Array  # int32 column of the token before the target
     target_RM: jax.Array  # int32 token id
     slot_RM: jax.Array  # int32 b * T + t; B * T where unused
+    line: tuple[int, int] | None = None  # lines: (prompt width, completion width); None = rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,10 +90,7 @@ def pack(s: Sequences, config: PackConfig, width: int, shards: int = 1):
     width: T of the result.  Row index entries of -1 are padding.  Row counts are multiples of
     `shards`; a sequence is never cut, and completions of one prompt may land in several units.
     """
-    pairs = zip(s.prompt_of_B, s.length_B, strict=True)
-    longest = max(len(s.prompts[n]) + int(t) for n, t in pairs)
-    row_tokens = config.row_tokens if longest <= config.row_tokens else bucket(longest, 8)
-    rows = _first_fit(_units(s, row_tokens), row_tokens)
+    line, rows, row_tokens = _layout(s, config)
     most = max(1, config.micro_tokens // row_tokens // shards) * shards
     count = math.ceil(len(rows) / most)
     per_batch = min(most, bucket(math.ceil(len(rows) / count), shards))
@@ -90,11 +103,30 @@ def pack(s: Sequences, config: PackConfig, width: int, shards: int = 1):
         min(bucket(max(scored), 8), row_tokens),
         bucket(max(held), shards),
     )
-    return [_fill(s, part, shape, width) for part in parts]
+    return [_fill(s, part, shape, width, line) for part in parts]
 
 
-def _units(s: Sequences, row_tokens: int) -> list[_Unit]:
-    """Each prompt with as many of its completions as fit into a row, over and over."""
+def _layout(s: Sequences, config: PackConfig):
+    """(line, rows of units, row length) of the chosen layout."""
+    sizes = [len(p) for p in s.prompts]
+    longest = max(sizes[n] + int(t) for n, t in zip(s.prompt_of_B, s.length_B, strict=True))
+    row_tokens = config.row_tokens if longest <= config.row_tokens else bucket(longest, 8)
+    line = bucket(max(sizes[n] for n in s.prompt_of_B), 8), bucket(int(s.length_B.max()), 8)
+    slots = max(1, (config.micro_tokens - line[0]) // line[1])
+    slots = min(slots, int(np.bincount(s.prompt_of_B).max()))
+    lines = [[unit] for unit in _units(s, line[0] + slots * line[1], slots)]
+    length = line[0] + slots * line[1]
+    if config.layout == "lines":
+        return line, lines, length
+    rows = _first_fit(_units(s, row_tokens, len(s.length_B)), row_tokens)
+    if config.layout == "auto" and len(lines) * length <= LINE_COST * len(rows) * row_tokens:
+        return line, lines, length
+    return None, rows, row_tokens
+
+
+def _units(s: Sequences, row_tokens: int, slots: int) -> list[_Unit]:
+    """Each prompt with as many of its completions (at most `slots`) as fit into a row,
+    repeatedly."""
     order = np.argsort(s.prompt_of_B, kind="stable")
     units, rows, size = [], [], 0
 
@@ -104,7 +136,8 @@ def _units(s: Sequences, row_tokens: int) -> list[_Unit]:
 
     for b in map(int, order):
         length, prompt = int(s.length_B[b]), int(s.prompt_of_B[b])
-        if rows and (prompt != s.prompt_of_B[rows[0]] or size + length > row_tokens):
+        full = len(rows) == slots or size + length > row_tokens
+        if rows and (full or prompt != s.prompt_of_B[rows[0]]):
             close()
             rows, size = [], 0
         size += length + (0 if rows else len(s.prompts[prompt]))
@@ -129,7 +162,7 @@ def _first_fit(units: list[_Unit], row_tokens: int) -> list[list[_Unit]]:
     return rows
 
 
-def _fill(s: Sequences, part, shape: tuple[int, int, int, int], width: int):
+def _fill(s: Sequences, part, shape: tuple[int, int, int, int], width: int, line):
     rows, length, scored, held = shape
     out = {name: np.zeros((rows, length), np.int32) for name in ("tokens", "position")}
     out |= {name: np.zeros((rows, length), np.int32) for name in ("group", "segment")}
@@ -142,7 +175,7 @@ def _fill(s: Sequences, part, shape: tuple[int, int, int, int], width: int):
             prompt = s.prompts[unit.prompt]
             p, last = len(prompt), column + len(prompt) - 1
             _write(out, r, column, prompt, range(p), g, 0)
-            column += p
+            column += p if line is None else line[0]
             for k, b in enumerate(unit.rows, start=1):
                 n = int(s.length_B[b])
                 tokens = s.tokens_BT[b, :n]
@@ -151,10 +184,10 @@ def _fill(s: Sequences, part, shape: tuple[int, int, int, int], width: int):
                 out["target"][r, m : m + n] = tokens
                 out["slot"][r, m : m + n] = at * width + np.arange(n)
                 index[at] = b
-                at, column, m = at + 1, column + n, m + n
+                at, column, m = at + 1, column + (n if line is None else line[1]), m + n
     by_slot = ("source", "target", "slot")
     named = {f"{k}_RM" if k in by_slot else f"{k}_RS": v for k, v in out.items()}
-    return PackedRows(**named), index
+    return PackedRows(**named, line=line), index
 
 
 def _write(out, row: int, start: int, tokens, positions, group: int, segment: int) -> None:

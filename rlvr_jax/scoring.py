@@ -31,6 +31,13 @@ class Scores:
     value_BT: jax.Array | None = None  # f32 critic at the state before token t; None = no head
 
 
+def attention_of(model: ModelConfig, rows: PackedRows) -> tf.Attend:
+    """The attention that fits the layout of the rows."""
+    if rows.line is not None:
+        return tf.attend_lines(model, rows.group_RS > 0, rows.position_RS, rows.line)
+    return tf.attend_full(model, allowed_pairs(rows), rows.position_RS, lambda k, v: None)
+
+
 def allowed_pairs(rows: PackedRows) -> jax.Array:
     """bool [R, S, S]: query q may look at key s."""
     group, segment = rows.group_RS, rows.segment_RS
@@ -92,9 +99,8 @@ def score(
 ) -> Scores:
     """Scores [B, T] = `shape` of the completions in `rows`; values where params hold a value
     head."""
-    hidden, _ = tf.forward(
-        model, params, rows.tokens_RS, rows.position_RS, allowed_pairs(rows), mesh=mesh
-    )
+    attend = attention_of(model, rows)
+    hidden, _ = tf.forward(model, params, rows.tokens_RS, rows.position_RS, attend, mesh)
     hidden = jnp.take_along_axis(hidden, rows.source_RM[..., None], axis=1)
     logp_RM, entropy_RM = token_logprobs(
         tf.head_weight(params),

@@ -44,9 +44,10 @@ def any_sequences(draw):
     row_tokens=st.integers(1, 64),
     rows=st.integers(1, 4),
     shards=st.sampled_from([1, 2, 4]),
+    layout=st.sampled_from(["auto", "lines", "rows"]),
 )
-def test_every_token_is_scored_exactly_once(s, row_tokens, rows, shards):
-    batches = pack(s, PackConfig(row_tokens, rows * row_tokens), WIDTH, shards)
+def test_every_token_is_scored_exactly_once(s, row_tokens, rows, shards, layout):
+    batches = pack(s, PackConfig(row_tokens, rows * row_tokens, layout), WIDTH, shards)
     assert len({tuple(jax.tree.map(np.shape, jax.tree.leaves(p))) for p, _ in batches}) == 1
     found = []
     for packed, index in batches:
@@ -68,15 +69,15 @@ def test_every_token_is_scored_exactly_once(s, row_tokens, rows, shards):
 
 def test_a_prompt_is_stored_once_for_the_completions_beside_it():
     s = sequences(prompts=(6,), completions=((2, 2, 2, 2),))
-    ((packed, _),) = pack(s, PackConfig(16, 16), WIDTH)
+    ((packed, _),) = pack(s, PackConfig(16, 16, "rows"), WIDTH)
     assert (packed.group_RS > 0).sum() == 6 + 8
-    alone = pack(s, PackConfig(8, 8), WIDTH)
+    alone = pack(s, PackConfig(8, 8, "rows"), WIDTH)
     assert sum((p.group_RS > 0).sum() for p, _ in alone) == 4 * 8
 
 
 def test_a_token_sees_its_prompt_and_itself_only():
     s = sequences(prompts=(2, 1), completions=((2, 1), (1,)))
-    ((packed, _),) = pack(s, PackConfig(8, 8), WIDTH)
+    ((packed, _),) = pack(s, PackConfig(8, 8, "rows"), WIDTH)
     assert packed.segment_RS[0].tolist() == [0, 0, 1, 1, 2, 0, 1, 0]
     seen = np.asarray(allowed_pairs(jax.tree.map(jnp.asarray, packed)))[0].astype(int)
     assert ["".join(map(str, r)) for r in seen] == [
@@ -108,9 +109,11 @@ def scored(params, s, config, shards=1):
 
 
 PACKS = {
-    "one sequence a row": PackConfig(1, 16),
-    "shared": PackConfig(24, 48),
-    "one row": PackConfig(64, 64),
+    "one sequence a row": PackConfig(1, 16, "rows"),
+    "shared": PackConfig(24, 48, "rows"),
+    "one row": PackConfig(64, 64, "rows"),
+    "lines": PackConfig(64, 64, "lines"),
+    "short lines": PackConfig(8, 24, "lines"),
 }
 
 
@@ -148,9 +151,10 @@ def gradient(s, config):
 
 def test_gradients_do_not_depend_on_the_packing():
     s = sequences()
-    alone, shared = gradient(s, PackConfig(1, 16)), gradient(s, PackConfig(64, 64))
-    for a, b in zip(jax.tree.leaves(alone), jax.tree.leaves(shared), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-3, atol=2e-5 * np.abs(a).max())
+    alone = gradient(s, PACKS["one sequence a row"])
+    for name in ("one row", "lines"):
+        for a, b in zip(*map(jax.tree.leaves, (alone, gradient(s, PACKS[name]))), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-3, atol=2e-5 * np.abs(a).max())
 
 
 def test_what_lies_under_padding_is_irrelevant():

@@ -264,6 +264,47 @@ def attend_full(config: ModelConfig, allowed: jax.Array, positions: jax.Array, k
     return attend
 
 
+def attend_lines(config: ModelConfig, valid: jax.Array, positions: jax.Array, line) -> Attend:
+    """Attention of rows that hold one prompt and completions in slots: line = (P, T) widths.
+
+    Prompt tokens see the prompt; a completion token sees the prompt and its own slot.  valid,
+    positions [R, P + G * T].  The same numbers as `attend_full` without the pairs that are masked.
+    """
+    prompt, width = line
+
+    def halves(x):
+        return x[:, :prompt], x[:, prompt:].reshape(x.shape[0], -1, width, *x.shape[2:])
+
+    (valid_p, valid_c), (at_p, at_c) = halves(valid), halves(positions)
+    causal = jnp.arange(prompt)[:, None] >= jnp.arange(prompt)
+    inside = attend_full(config, valid_p[:, None, :] & causal, at_p, lambda k, v: None)
+    own = valid_c[..., None, :] & (jnp.arange(width)[:, None] >= jnp.arange(width))
+    from_own = at_c[..., :, None] - at_c[..., None, :]
+    from_prompt = at_c[..., None] - at_p[:, None, None, :]
+    seen = jnp.broadcast_to(valid_p[:, None, None, :], from_prompt.shape)
+
+    def attend(q, k, v, cache, local):
+        a = config.attn
+        (q_p, q_c), (k_p, k_c), (v_p, v_c) = halves(q), halves(k), halves(v)
+        first, _ = inside(q_p, k_p, v_p, cache, local)
+        grouped = q_c.reshape(*q_c.shape[:3], a.kv_heads, a.heads // a.kv_heads, a.head_dim)
+        f32 = {"preferred_element_type": jnp.float32}
+        scores = [
+            jnp.einsum("rgtkhd,rpkd->rkhgtp", grouped, k_p, **f32),
+            jnp.einsum("rgtkhd,rgskd->rkhgts", grouped, k_c, **f32),
+        ]
+        masks = [
+            attention_mask(config, allowed, distance, local)[:, None, None]
+            for allowed, distance in ((seen, from_prompt), (own, from_own))
+        ]
+        p_prompt, p_own = (p.astype(v.dtype) for p in masked_softmax(config, scores, masks))
+        out = jnp.einsum("rkhgtp,rpkd->rgtkhd", p_prompt, v_p)
+        out = out + jnp.einsum("rkhgts,rgskd->rgtkhd", p_own, v_c)
+        return jnp.concatenate([first, out.reshape(q.shape[0], -1, *q.shape[2:])], axis=1), None
+
+    return attend
+
+
 def masked_softmax(config: ModelConfig, scores: list, masks: list) -> list:
     """Scale, soft-cap, mask and normalise the scores over the last axis of all parts together.
 
@@ -284,14 +325,12 @@ def masked_softmax(config: ModelConfig, scores: list, masks: list) -> list:
     return [p / jnp.maximum(total, 1e-30) for p in parts]
 
 
-def forward(config: ModelConfig, params: Params, tokens, positions, allowed, mesh=None, keep=None):
-    """Packed or padded rows to final hidden states [R, S, D], and what `keep(k, v)` makes of each
-    layer's keys and values (None: nothing is kept).
+def forward(config: ModelConfig, params: Params, tokens, positions, attend: Attend, mesh=None):
+    """Rows of tokens to final hidden states [R, S, D], and the caches that `attend` made.
 
-    tokens, positions: int32 [R, S].  allowed: bool [R, S, S], True where query q may look at key s.
+    tokens, positions: int32 [R, S].  attend: from `attend_full` or `attend_lines`.
     """
     x = constrain(embed(config, params, tokens), mesh, "batch", None, None)
-    attend = attend_full(config, allowed, positions, keep or (lambda k, v: None))
     rope = rope_tables(config, positions)
     x, kept = run_layers(config, params["layers"], x, rope, attend, mesh=mesh)
     return rms_norm(x, params["final_norm"], config), kept

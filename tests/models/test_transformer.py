@@ -16,9 +16,14 @@ TOKENS = np.random.default_rng(1).integers(0, PLAIN.vocab, 9)
 UNROLLED = dataclasses.replace(PLAIN, unroll=True)
 
 
+def plain(config, allowed, positions):
+    return tf.attend_full(config, allowed, positions, lambda k, v: None)
+
+
 def logits(config, params, tokens, shift=0):
     tokens, positions, allowed = one_row(tokens)
-    hidden, _ = tf.forward(config, params, tokens, positions + shift, allowed)
+    attend = plain(config, allowed, positions + shift)
+    hidden, _ = tf.forward(config, params, tokens, positions + shift, attend)
     return np.asarray(tf.logits_of(config, tf.head_weight(params), hidden))
 
 
@@ -83,7 +88,8 @@ def value_and_grads(config, params):
 
     @jax.jit
     def loss(params):
-        hidden, _ = tf.forward(config, params, tokens, positions, allowed)
+        attend = plain(config, allowed, positions)
+        hidden, _ = tf.forward(config, params, tokens, positions, attend)
         return jnp.sum(jnp.sin(tf.logits_of(config, tf.head_weight(params), hidden)))
 
     value, grads = jax.jit(jax.value_and_grad(loss))(params)
@@ -163,7 +169,8 @@ def test_a_window_hides_what_is_further_away():
 def test_a_query_that_may_look_at_nothing_is_not_nan():
     tokens, positions, allowed = one_row(TOKENS)
     allowed = allowed.at[:, 4].set(False)
-    hidden, _ = tf.forward(UNROLLED, random_params(UNROLLED), tokens, positions, allowed)
+    attend = plain(UNROLLED, allowed, positions)
+    hidden, _ = tf.forward(UNROLLED, random_params(UNROLLED), tokens, positions, attend)
     assert np.isfinite(np.asarray(hidden)).all()
 
 
