@@ -16,7 +16,8 @@ import time
 
 def status(name: str) -> int:
     """A memory figure of this process, in bytes (Linux)."""
-    line = next(x for x in open("/proc/self/status") if x.startswith(name))
+    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+    line = next(x for x in lines if x.startswith(name))
     return int(line.split()[1]) * 1024
 
 
