@@ -1,8 +1,8 @@
 """The small model on the real GSM8K files, for a few steps: a check of the path, not of the skill.
 
 What to expect: pass@1 near 0; losses fall, everything is logged, and the run can be resumed.
-Hardware: 2 CPU cores.  Time: about 3 minutes.  Needs a folder with train.jsonl and test.jsonl of GSM8K
-(or the `hub` extra and a network, then leave task.path unset):
+Hardware: 2 CPU cores.  Time: about 3 minutes.  Needs a folder with train.jsonl and test.jsonl of
+GSM8K (or the `hub` extra and a network, then leave task.path unset):
 
     rlvr run --config=configs/gsm8k_tiny.py --config.task.path=data/gsm8k --workdir=runs/gsm8k
     rlvr eval --workdir=runs/gsm8k

@@ -113,7 +113,7 @@ def _check_sampler(sections: Sections, objective: Objective) -> None:
     source = sections.get("learner", {}).get("old_logp", "recompute")
     if source == "sampler" and objective.correction.level != "none":
         raise ValueError(
-            'learner.old_logp "sampler" makes the sampler the proximal policy, so its ratio already '
+            'learner.old_logp "sampler" makes the sampler the proximal policy: its ratio already '
             f'corrects for it; correction.level "{objective.correction.level}" would count it twice'
         )
 
