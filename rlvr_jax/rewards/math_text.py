@@ -182,5 +182,5 @@ def strip_text_commands(text: str) -> str:
 def words(text: str) -> str:
     """Text for people as one line of lower-case words; punctuation at the ends dropped."""
     text = strip_text_commands(text)
-    text = _SPACE.sub(" ", text).replace("$", "").replace("*", "")
+    text = _SPACE.sub(" ", text).replace("$", "").replace("*", "").replace(",", ", ")
     return " ".join(text.casefold().split()).strip(" .,;:!?\"'")

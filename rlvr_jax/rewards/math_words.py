@@ -39,6 +39,8 @@ def is_wordy(text: str) -> bool:
     runs = re.findall(r"[^\W\d_]+", bare)
     if all(run.lower() in KNOWN_NAMES for run in runs):
         return False
+    if "," in bare and all(len(run) == 1 for run in runs):
+        return False  # a list of variables
     several = len(runs) > 1 and not all(len(run) == 1 for run in runs) and "," not in bare
     word = len(bare) >= 3 and not (bare.islower() and not set(bare) & set("aeiou"))
     return several or word or bare != text or (len(bare) > 1 and bare.isupper())
