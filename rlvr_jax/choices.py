@@ -113,12 +113,17 @@ def _check_sampler(sections: Sections, objective: Objective) -> None:
     source = sections.get("learner", {}).get("old_logp", "recompute")
     if source == "sampler" and objective.correction.level != "none":
         raise ValueError(
-            'learner.old_logp "sampler" makes the sampler the proximal policy, so its ratio already '
-            f'corrects for it; correction.level "{objective.correction.level}" would count it twice'
+            'learner.old_logp "sampler" makes the sampler the proximal policy; its ratio already '
+            f'corrects for it, correction.level "{objective.correction.level}" would count it twice'
         )
 
 
 def _check_group(sections: Sections, objective: Objective, advantage) -> None:
+    if "step_reward_BT" in advantage.needs and "rollout" in sections:
+        raise ValueError(
+            f'advantage "{sections["advantage"]["name"]}" needs a reward for every step of a '
+            "completion; the rewards of a run judge whole completions (use it from Python)"
+        )
     group = sections.get("rollout", {}).get("group")
     alone = ("constant", "batch_mean", "running_mean", "reinforce_pp", "remax", "gae")
     name = sections["advantage"]["name"]

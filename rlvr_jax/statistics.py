@@ -142,7 +142,9 @@ def mean_ci(
         return NOTHING
     mean = float(values.mean())
     if not proportion:
-        half = math.inf if n == 1 else t_quantile_975(n - 1) * float(values.std(ddof=1)) / math.sqrt(n)
+        half = (
+            math.inf if n == 1 else t_quantile_975(n - 1) * float(values.std(ddof=1)) / math.sqrt(n)
+        )
         return Estimate(mean, mean - half, mean + half, n)
     if values.min() < 0 or values.max() > 1:
         raise ValueError("a proportion lies in [0, 1]; pass proportion=False for other values")
