@@ -1,12 +1,13 @@
 # make quickstart   train the small model from nothing and watch it learn (runs/quickstart/report.html)
 # make test         the default test run
-# Both build .venv when pyproject.toml has changed; nothing but Python 3.11+ and make is needed.
+# make sweep        every algorithm on the quickstart, three seeds each (hours); writes docs/sweep.md
+# All build .venv when pyproject.toml has changed; nothing but Python 3.11+ and make is needed.
 
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: quickstart test slow format clean
+.PHONY: quickstart test slow sweep format clean
 
 quickstart: $(VENV)/.installed
 	$(BIN)/rlvr run --config=configs/quickstart.py --workdir=runs/quickstart
@@ -18,6 +19,9 @@ test: $(VENV)/.installed-test
 
 slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m slow
+
+sweep: $(VENV)/.installed
+	$(BIN)/python benchmarks/sweep.py
 
 format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .

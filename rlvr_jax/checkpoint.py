@@ -102,7 +102,8 @@ class Checkpoints:
     def restore(self, like: Any) -> Restored | None:
         """The newest checkpoint that is whole; None if there is none.
 
-        like: the state to come, arrays or ShapeDtypeStructs with shardings (of any mesh).
+        like: the state to come, arrays or ShapeDtypeStructs with shardings (of any mesh), or a
+        function that gives it for the checkpoint's `host`.
         A damaged checkpoint is noted and moved to <workdir>/damaged, and the one before is taken.
         ValueError naming each leaf that is missing, unexpected or different: all or nothing.
         """
@@ -111,14 +112,17 @@ class Checkpoints:
         while indices:
             index = indices.pop()
             version = self._facts[index]["reference"]
-            why, state = self._states.load(index, like)
+            folder = self._states.folder / str(index)
+            why, state = damage(folder), None
+            if why is None:
+                host = read_facts(folder)["host"]
+                why, state = self._states.load(index, like(host) if callable(like) else like)
             if why is None and version is not None:
                 bad = damage(self._references.folder / str(version))
                 why = bad and f"its reference {version}: {bad}"
             if why is None:
                 needed = {self._facts[i]["reference"] for i in indices} | {version}
                 self._references.keep_only(needed)
-                host = read_facts(self._states.folder / str(index))["host"]
                 return Restored(index, state, host, version)
             then = f"continuing from {indices[-1]}" if indices else "starting from the beginning"
             self._note(f"checkpoint {index} is damaged ({why}); {then}")

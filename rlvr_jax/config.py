@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import types
 import typing
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,10 @@ from ml_collections import config_dict
 
 from rlvr_jax.advantages import ADVANTAGES
 from rlvr_jax.checkpoint import CheckpointConfig
+from rlvr_jax.choices import Sections, validate
+from rlvr_jax.controllers import EntropyConfig, KLControlConfig
+from rlvr_jax.critic import CriticConfig
+from rlvr_jax.curriculum import CurriculumConfig
 from rlvr_jax.evaluate import EvalConfig
 from rlvr_jax.experience import AggregationConfig, LearnerConfig
 from rlvr_jax.generate import DecodeConfig
@@ -27,26 +32,17 @@ from rlvr_jax.losses import KL, LOSSES, Correction, Objective
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.packing import PackConfig
 from rlvr_jax.presets import preset
+from rlvr_jax.reference import ReferenceConfig
 from rlvr_jax.registry import Registry, nearest
 from rlvr_jax.rewards import REWARDS
 from rlvr_jax.rollout import RolloutConfig
 from rlvr_jax.sampling import SamplingConfig
+from rlvr_jax.shaping import ShapingConfig
 from rlvr_jax.sharding import MeshConfig
 from rlvr_jax.tasks import TASKS
 from rlvr_jax.text import PromptFormat
 
 STAGES = ("sft", "rl")
-
-
-@dataclasses.dataclass(frozen=True)
-class ReferenceConfig:
-    """The policy that the KL term holds on to: "none", or "frozen" as it was when RL began."""
-
-    mode: str = "none"
-
-    def __post_init__(self):
-        if self.mode not in ("none", "frozen"):
-            raise ValueError(f'reference.mode is none or frozen, got "{self.mode}"')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +80,12 @@ class RunConfig:
     advantage: Any
     objective: Objective
     aggregation: AggregationConfig
+    entropy: EntropyConfig
+    kl_control: KLControlConfig
     reference: ReferenceConfig
+    critic: CriticConfig
+    shaping: ShapingConfig
+    curriculum: CurriculumConfig
     learner: LearnerConfig
     optim: OptimConfig
     pack: PackConfig
@@ -110,7 +111,12 @@ SECTIONS: dict[str, Any] = {  # name -> the dataclass, or the registry that name
     "aggregation": AggregationConfig,
     "kl": KL,
     "correction": Correction,
+    "entropy": EntropyConfig,
+    "kl_control": KLControlConfig,
     "reference": ReferenceConfig,
+    "critic": CriticConfig,
+    "shaping": ShapingConfig,
+    "curriculum": CurriculumConfig,
     "learner": LearnerConfig,
     "optim": OptimConfig,
     "pack": PackConfig,
@@ -122,13 +128,33 @@ SECTIONS: dict[str, Any] = {  # name -> the dataclass, or the registry that name
 }
 TOP = ("seed", "algorithm", "stages", "tokenizer")
 BUILT_APART = {"objective": ("loss", "kl", "correction")}  # fields that are sections themselves
+TAKEN_FROM = {"objective": ("entropy_coef",)}  # fields that another section sets
 RL_ONLY = ("advantage", "loss", "objective", "aggregation", "kl", "correction", "reference")
-RL_ONLY += ("learner", "optim", "rl", "rollout")
+RL_ONLY += ("learner", "optim", "rl", "rollout", "entropy", "kl_control", "critic", "shaping")
+RL_ONLY += ("curriculum",)
 
 WITHOUT_EFFECT = (  # (section, key, said of the built run, reason)
     ("rollout", "max_refills", lambda r: not r.rollout.dynamic_sampling, "dynamic_sampling is off"),
     ("aggregation", "length_limit", lambda r: r.aggregation.mode != "const", 'mode is not "const"'),
     ("optim", "final_scale", lambda r: r.optim.schedule == "constant", "the schedule is constant"),
+    *(
+        ("entropy", key, lambda r: r.entropy.target is None, "entropy.target is not set")
+        for key in ("step", "low", "high")
+    ),
+    *(
+        ("critic", key, lambda r: not r.critic.enabled, "critic.enabled is False")
+        for key in ("model", "value_clip", "warmup_steps", "minibatches", "epochs", "optim")
+    ),
+    ("kl_control", "horizon", lambda r: r.kl_control.target is None, "kl_control.target is unset"),
+    ("shaping", "soft_overlong_scale", lambda r: not r.shaping.soft_overlong, "soft_overlong is 0"),
+    ("shaping", "kimi_after", lambda r: not r.shaping.kimi_length, "kimi_length is 0"),
+    ("curriculum", "min_samples", lambda r: not r.curriculum.active, "nothing is left out"),
+    (
+        "reference",
+        "reset_optimizer",
+        lambda r: r.reference.mode != "every_n",
+        "mode is not every_n",
+    ),
     ("learner", "max_sampler_gap", lambda r: "rl" not in r.stages, "there is no rl stage"),
 )
 
@@ -141,7 +167,8 @@ def fields_of(section: Any, name: str = "") -> dict[str, Any]:
             out |= _hints(section[entry])
         return out
     hints = _hints(section)
-    return {k: v for k, v in hints.items() if k not in BUILT_APART.get(name, ())}
+    elsewhere = BUILT_APART.get(name, ()) + TAKEN_FROM.get(name, ())
+    return {k: v for k, v in hints.items() if k not in elsewhere}
 
 
 @functools.cache
@@ -201,8 +228,17 @@ def _assemble(given: Mapping[str, Any], sections: Mapping[str, Any]) -> RunConfi
     reward = {"name": parts["task"].reward} | sections.get("reward", {})
     parts["reward"] = _section("reward", reward)
     terms = {k: parts.pop(k) for k in BUILT_APART["objective"]}
+    terms["entropy_coef"] = parts["entropy"].coef
     parts["objective"] = _section("objective", sections.get("objective", {}), **terms)
+    parts["aggregation"] = _with_length(parts["aggregation"], parts["decode"])
     return RunConfig(**top, **parts)
+
+
+def _with_length(aggregation: AggregationConfig, decode: DecodeConfig) -> AggregationConfig:
+    """Mode "const" with the run's length limit where no other divisor was given."""
+    if aggregation.mode != "const" or aggregation.length_limit:
+        return aggregation
+    return dataclasses.replace(aggregation, length_limit=decode.max_new_tokens)
 
 
 def _given(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,9 +257,17 @@ def _given(config: Mapping[str, Any]) -> dict[str, Any]:
 def _with_preset(given: Mapping[str, Any], algorithm: str) -> dict[str, dict[str, Any]]:
     """The preset's sections under the given ones.  A named entry that differs from the preset's
     takes none of its fields; a KL that was switched off takes neither its fields nor its
-    reference."""
+    reference.  A bare kl.coef is the coefficient of the algorithm's KL: where the algorithm has
+    none it is left out, with a warning, so that one file serves all algorithms."""
     rows = {k: dict(v) for k, v in preset(algorithm).overrides.items()}
     kl = given.get("kl", {})
+    if set(kl) == {"coef"} and kl["coef"] and "kl" not in rows:
+        warnings.warn(
+            f'config.kl.coef {kl["coef"]} is left out: algorithm "{algorithm}" has no KL '
+            "(config.kl.place adds one)",
+            stacklevel=3,
+        )
+        given = {k: v for k, v in given.items() if k != "kl"}
     if kl.get("coef") == 0 or kl.get("place") == "none":
         rows.pop("kl", None)
         rows.pop("reference", None)
@@ -284,10 +328,16 @@ def _check(run: RunConfig) -> None:
         raise ValueError(f"stages is some of {STAGES} in order, each once; got {run.stages}")
     if run.seed < 0:
         raise ValueError(f"seed must not be negative, got {run.seed}")
-    if "rl" in run.stages and run.objective.needs_reference != (run.reference.mode != "none"):
+    if "rl" in run.stages:
+        if not run.objective.needs_reference and run.reference.mode != "none":
+            raise ValueError(
+                f'reference.mode "{run.reference.mode}" has no effect: kl.place is "none"'
+            )
+        validate(_as_sections(run))
+    if max(run.rollout.limits, default=0) > run.decode.max_new_tokens:
         raise ValueError(
-            f'kl.place is "{run.objective.kl.place}" and reference.mode "{run.reference.mode}": '
-            "a KL term needs reference.mode frozen, and without one the reference has no effect"
+            f"rollout.limits {run.rollout.limits} go beyond decode.max_new_tokens, "
+            f"{run.decode.max_new_tokens}"
         )
     if run.sampling.greedy and "rl" in run.stages:
         raise ValueError("sampling.temperature 0 samples the same completion every time: no signal")
@@ -304,6 +354,12 @@ def _check_effects(run: RunConfig, given: Mapping[str, Any]) -> None:
             raise ValueError(f"config.{section}.{key} has no effect: {reason}")
 
 
+def _as_sections(run: RunConfig) -> Sections:
+    """The built run as the plain sections that `choices` speaks of."""
+    plain = to_json(run)
+    return {key: plain[key] for key in RL_ONLY}
+
+
 def to_json(run: RunConfig) -> dict[str, Any]:
     """The whole configuration as plain data, defaults included; `from_json` reads it back."""
     parts = {f.name: getattr(run, f.name) for f in dataclasses.fields(run)}
@@ -313,7 +369,7 @@ def to_json(run: RunConfig) -> dict[str, Any]:
         out[name] = dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value
         if isinstance(SECTIONS.get(name), Registry):
             out[name] = {"name": _entry_name(SECTIONS[name], value)} | out[name]
-    for name in BUILT_APART["objective"]:
+    for name in BUILT_APART["objective"] + TAKEN_FROM["objective"]:
         del out["objective"][name]
     return out
 

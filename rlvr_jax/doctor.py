@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import tempfile
 from collections.abc import Iterator
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from rlvr_jax.checkpoint import CheckpointConfig, Checkpoints
 from rlvr_jax.config import RunConfig
-from rlvr_jax.experience import make_experience, micro_batches
+from rlvr_jax.experience import Extras, make_experience, micro_batches
 from rlvr_jax.generate import Address
 from rlvr_jax.invariants import KL_AT_START
 from rlvr_jax.learner import init_state, make_optimizer, make_scorer, make_update
@@ -106,6 +107,7 @@ def _learner(config: RunConfig, model, mesh, state, tx, judged: Judged) -> Itera
         config.advantage,
         config.objective.kl,
         ref_logp=(lambda s, width: scorer(state.params, s, width)) if needs_ref else None,
+        extras=_extras(config, model, mesh, state, judged),
     )
     scored = scorer(state.params, experience.sequences, mask.shape[1])
     gap = np.abs(np.where(mask, scored - experience.sampler_logp_BT, 0.0))
@@ -125,6 +127,25 @@ def _learner(config: RunConfig, model, mesh, state, tx, judged: Judged) -> Itera
     finite = numbers["health/nonfinite"] == 0
     yield Row("the gradient is finite", f"norm {numbers['policy/grad_norm']:.3g}", "finite", finite)
     yield _restores(after)
+
+
+def _extras(config: RunConfig, model, mesh, state, judged: Judged) -> Extras:
+    """What the advantage needs at the very start: a critic that says 0, a baseline of 0."""
+    needs, both = config.advantage.needs, None
+    if config.objective.top_entropy < 1:
+        both = make_scorer(model, config.sampling, config.pack, mesh, entropy=True)
+    return Extras(
+        rescore=None if both is None else functools.partial(both, state.params),
+        value=_zeros if "value_BT" in needs else None,
+        greedy_reward_N=np.zeros(len(judged.problems), np.float32)
+        if "greedy_reward_N" in needs
+        else None,
+        baseline=0.0 if "running_baseline" in needs else None,
+    )
+
+
+def _zeros(sequences, width: int) -> np.ndarray:
+    return np.zeros((len(sequences.length_B), width), np.float32)
 
 
 def _restores(state) -> Row:

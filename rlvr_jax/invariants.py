@@ -22,11 +22,13 @@ def check_update(
     index: int,
     metrics: dict[str, float],
     state: TrainState,
+    fresh: bool | None = None,
 ) -> None:
     """Invariants of update `index` of a step, from its metrics.
 
     The sampler and the scorer must agree while the parameters are those that sampled (index 0);
-    policy and reference must be equal before the first update of all; gradients must be finite.
+    policy and reference must be equal where the reference is a `fresh` copy, by default before the
+    first update of all; gradients must be finite.
     """
     where = f"step {step}, update {index + 1}"
     if index == 0:
@@ -36,12 +38,26 @@ def check_update(
                 f"{where}: log-probs of sampler and scorer differ by {gap:.3g} nats a token on "
                 f"average (learner.max_sampler_gap is {config.learner.max_sampler_gap})"
             )
-    if step == 1 and index == 0 and "policy/kl_ref_k3" in metrics:
+    fresh = step == 1 if fresh is None else fresh
+    if fresh and index == 0 and "policy/kl_ref_k3" in metrics:
         kl = metrics["policy/kl_ref_k3"]
         if not abs(kl) <= KL_AT_START[model.compute_dtype]:
-            raise InvariantError(f"{where}: KL(policy, reference) is {kl:.3g} before any update")
+            raise InvariantError(
+                f"{where}: KL(policy, reference) is {kl:.3g} although they should be equal"
+            )
     if metrics["health/nonfinite"] and int(state.bad_steps) >= config.learner.max_bad_updates:
         raise InvariantError(
             f"{where}: the gradient was not finite {int(state.bad_steps)} times in a row "
             f"(loss {metrics.get('policy/loss', math.nan):.3g}); lower the learning rate"
+        )
+
+
+def check_critic(
+    config: RunConfig, step: int, metrics: dict[str, float], state: TrainState
+) -> None:
+    """The critic's gradients must be finite."""
+    if metrics["value/nonfinite"] and int(state.bad_steps) >= config.learner.max_bad_updates:
+        raise InvariantError(
+            f"step {step}: the critic's gradient was not finite {int(state.bad_steps)} times in a "
+            "row; lower critic.optim.learning_rate"
         )

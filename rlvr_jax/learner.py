@@ -19,7 +19,7 @@ import optax
 from jax.sharding import Mesh
 
 from rlvr_jax.batch import LossInputs, Metrics, pytree
-from rlvr_jax.losses import Coefs, Objective, finish_metrics, merge_metrics
+from rlvr_jax.losses import Objective, finish_metrics, merge_metrics
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.packing import PackConfig, Sequences, pack
 from rlvr_jax.sampling import SamplingConfig
@@ -58,6 +58,7 @@ class TrainState:
     params: Any
     opt_state: Any
     bad_steps: jax.Array  # int32 updates in a row that were skipped for a non-finite gradient
+    critic: Any = None  # the critic's own TrainState while an rl stage has one
 
 
 def make_schedule(config: OptimConfig, total_steps: int) -> optax.Schedule:
@@ -94,45 +95,85 @@ def _decays(path, leaf) -> bool:
     return leaf.ndim >= 2 and not name.endswith(("norm", "bias"))
 
 
-def init_state(make_params: Callable[[], Any], tx, mesh: Mesh) -> TrainState:
-    """Parameters and optimizer state, created where the sharding table puts them."""
+def init_state(make_params: Callable[..., Any], tx, mesh: Mesh, *given) -> TrainState:
+    """State with the parameters make_params(*given), created where the sharding table puts it."""
 
-    def build():
-        params = make_params()
-        zero = jnp.zeros((), jnp.int32)
-        return TrainState(step=zero, params=params, opt_state=tx.init(params), bad_steps=zero)
+    def build(*given):
+        return state_of(make_params(*given), tx)
 
-    shape = jax.eval_shape(build)
-    return jax.jit(build, out_shardings=tree_shardings(shape, mesh))()
+    shape = jax.eval_shape(build, *given)
+    return jax.jit(build, out_shardings=tree_shardings(shape, mesh))(*given)
+
+
+def state_of(params, tx) -> TrainState:
+    """The state in which `params` begin to be trained."""
+    zero = jnp.zeros((), jnp.int32)
+    return TrainState(step=zero, params=params, opt_state=tx.init(params), bad_steps=zero)
 
 
 def restart_optimizer(state: TrainState, tx, mesh: Mesh) -> TrainState:
     """The same parameters under a new optimizer: what a new stage begins with."""
-
-    def build(params):
-        zero = jnp.zeros((), jnp.int32)
-        return TrainState(step=zero, params=params, opt_state=tx.init(params), bad_steps=zero)
-
-    shape = jax.eval_shape(build, state.params)
-    return jax.jit(build, out_shardings=tree_shardings(shape, mesh))(state.params)
+    return init_state(lambda params: params, tx, mesh, state.params)
 
 
-def make_scorer(model: ModelConfig, sampling: SamplingConfig, pack_config: PackConfig, mesh: Mesh):
-    """scorer(params, sequences, width) -> numpy log-probs [B, width] of the given tokens."""
+def reset_moments(state: TrainState) -> TrainState:
+    """The same parameters with Adam's moments and their count at 0; the schedule goes on.
+
+    ProRL, arXiv 2505.24864: what goes with replacing the reference by the policy.
+    """
+
+    def reset(part):
+        return jax.tree.map(jnp.zeros_like, part) if is_adam(part) else part
+
+    def is_adam(part):
+        return isinstance(part, optax.ScaleByAdamState)
+
+    def build(opt_state):
+        return jax.tree.map(reset, opt_state, is_leaf=is_adam)
+
+    where = jax.tree.map(lambda a: a.sharding, state.opt_state)
+    return dataclasses.replace(
+        state, opt_state=jax.jit(build, out_shardings=where)(state.opt_state)
+    )
+
+
+def make_scorer(
+    model: ModelConfig,
+    sampling: SamplingConfig,
+    pack_config: PackConfig,
+    mesh: Mesh,
+    entropy: bool = False,
+):
+    """scorer(params, sequences, width) -> numpy log-probs [B, width] of the given tokens; with
+    `entropy` (log-probs, entropies)."""
 
     @functools.partial(jax.jit, static_argnums=2)
     def run(params, rows, shape):
-        logp = score(model, sampling, params, rows, shape, mesh=mesh).logp_BT
-        return jax.lax.with_sharding_constraint(logp, replicated(mesh))
+        s = score(model, sampling, params, rows, shape, mesh=mesh)
+        found = (s.logp_BT, s.entropy_BT) if entropy else s.logp_BT
+        return jax.lax.with_sharding_constraint(found, replicated(mesh))
 
-    def scorer(params, sequences: Sequences, width: int) -> np.ndarray:
-        out = np.zeros((len(sequences.length_B), width), np.float32)
-        for rows, index in pack(sequences, pack_config, width, batch_shards(mesh)):
-            logp = run(params, put_batch(rows, mesh), (len(index), width))
-            out[index[index >= 0]] = np.asarray(logp)[index >= 0]
-        return out
+    def scorer(params, sequences: Sequences, width: int):
+        return score_all(functools.partial(run, params), sequences, width, pack_config, mesh)
 
     return scorer
+
+
+def score_all(run: Callable, sequences: Sequences, width: int, config: PackConfig, mesh: Mesh):
+    """run(rows, shape) on every micro-batch of `sequences`, put together: numpy [B, width] for
+    every array that it gives."""
+    parts = []
+    for rows, index in pack(sequences, config, width, batch_shards(mesh)):
+        found = run(put_batch(rows, mesh), (len(index), width))
+        parts.append((index, jax.tree.map(np.asarray, found)))
+
+    def whole(*arrays):
+        out = np.zeros((len(sequences.length_B), width), np.float32)
+        for (index, _), array in zip(parts, arrays, strict=True):
+            out[index[index >= 0]] = array[index >= 0]
+        return out
+
+    return jax.tree.map(whole, *[found for _, found in parts])
 
 
 def sampler_gap(logp_BT: jax.Array, x: LossInputs) -> Metrics:
@@ -148,18 +189,18 @@ def sampler_gap(logp_BT: jax.Array, x: LossInputs) -> Metrics:
     }
 
 
-def _make_loss(model: ModelConfig, sampling: SamplingConfig, objective: Objective, mesh: Mesh):
+def _make_loss(
+    model: ModelConfig,
+    sampling: SamplingConfig,
+    objective: Objective,
+    mesh: Mesh,
+    entropy_grad: bool,
+):
     """loss(params, rows, x, coefs) -> (this micro-batch's share of the objective, metrics)."""
 
     def loss(params, rows, x, coefs):
         s = score(
-            model,
-            sampling,
-            params,
-            rows,
-            x.mask_BT.shape,
-            entropy_grad=objective.entropy_coef != 0,
-            mesh=mesh,
+            model, sampling, params, rows, x.mask_BT.shape, entropy_grad=entropy_grad, mesh=mesh
         )
         x = dataclasses.replace(x, logp_BT=s.logp_BT, entropy_BT=s.entropy_BT)
         total, metrics = objective(x, coefs)
@@ -175,17 +216,35 @@ def make_update(
     tx: optax.GradientTransformation,
     state: TrainState,
     mesh: Mesh,
+    adaptive_entropy: bool = False,
 ) -> Callable[..., tuple[TrainState, dict[str, float]]]:
     """update(state, micro_batches, coefs=None) -> (state, metrics): one optimizer step.
 
-    `state` gives shapes and shardings only.  An update whose gradient is not finite changes nothing
-    but the counters; `health/nonfinite` is then 1.
+    `state` gives shapes and shardings only.  adaptive_entropy: `coefs` may hold an entropy bonus
+    although the objective's own coefficient is 0.  An update whose gradient is not finite changes
+    nothing but the counters; `health/nonfinite` is then 1.
+    """
+    entropy_grad = adaptive_entropy or objective.entropy_coef != 0
+    loss = _make_loss(model, sampling, objective, mesh, entropy_grad)
+    return make_step(loss, tx, state, mesh, ("policy/grad_norm", "health/nonfinite"))
+
+
+def make_step(
+    loss: Callable,
+    tx: optax.GradientTransformation,
+    state: TrainState,
+    mesh: Mesh,
+    names: tuple[str, str],
+) -> Callable[..., tuple[TrainState, dict[str, float]]]:
+    """step(state, micro_batches, given=None) -> (state, metrics): one optimizer step on `loss`.
+
+    loss(params, rows, x, given) -> (sum over this micro-batch, metrics).  names: what the norm of
+    the gradient and the share of refused updates are called.
     """
     shardings = jax.tree.map(lambda a: a.sharding, state)
-    loss = _make_loss(model, sampling, objective, mesh)
 
-    def grad(params, total, rows, x, coefs):
-        grads, metrics = jax.grad(loss, has_aux=True)(params, rows, x, coefs)
+    def grad(params, total, rows, x, given):
+        grads, metrics = jax.grad(loss, has_aux=True)(params, rows, x, given)
         if total is None:
             return grads, metrics
         return jax.tree.map(jnp.add, total[0], grads), merge_metrics(total[1], metrics)
@@ -201,20 +260,20 @@ def make_update(
             opt_state=keep(opt_state, state.opt_state),
             bad_steps=jnp.where(ok, 0, state.bad_steps + 1),
         )
-        return state, {"policy/grad_norm": norm, "health/nonfinite": 1.0 - ok}
+        return state, {names[0]: norm, names[1]: 1.0 - ok}
 
     grad_shardings = (shardings.params, replicated(mesh))
     grad = jax.jit(grad, donate_argnums=(1,), out_shardings=grad_shardings)
     apply = jax.jit(apply, donate_argnums=(0,), out_shardings=(shardings, replicated(mesh)))
     finish = jax.jit(finish_metrics)
 
-    def update(state, micro_batches, coefs: Coefs | None = None):
+    def step(state, micro_batches, given=None):
         total = None
         for rows, x in micro_batches:
-            total = grad(state.params, total, rows, x, coefs)
+            total = grad(state.params, total, rows, x, given)
         state, more = apply(state, total[0])
         metrics = jax.device_get(finish(total[1]) | more)
         return state, {name: float(value) for name, value in metrics.items()}
 
-    update.compiles = lambda: grad._cache_size() + apply._cache_size()
-    return update
+    step.compiles = lambda: grad._cache_size() + apply._cache_size()
+    return step

@@ -202,7 +202,7 @@ _WITHOUT_CRITIC = (
         loss=_clip(0.2, 0.28),
         aggregation=_TOKEN_MEAN,
         rollout={"drop_unanimous": True},
-        shaping={"soft_overlong": 0.2},
+        shaping={"soft_overlong": 0.2, "soft_overlong_scale": 0.1},
     ),
     _row(
         "lite_ppo",
@@ -272,6 +272,7 @@ _WITHOUT_CRITIC = (
         loss=_named("cispo", is_floor=0.0, is_cap=5.0),
         aggregation={"mode": "prompt_token_mean"},
         rollout={"drop_unanimous": True},
+        curriculum={"retire_at": 0.9},
     ),
     _row(
         "passk_grpo",
@@ -333,7 +334,7 @@ _WITH_CRITIC = (
         advantage=_named("gae", lam_policy=1.0, lam_value=1.0, whiten=True),
         loss=_clip(),
         aggregation=_TOKEN_MEAN,
-        critic={"enabled": True, "value_clip": 0.2},
+        critic={"enabled": True, "value_clip": 0.2, "minibatches": 12},
         learner={"minibatches": 1},
     ),
     _row(

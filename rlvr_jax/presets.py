@@ -6,16 +6,18 @@ A row overrides plain nested values by section; what it leaves out keeps the run
     loss         name of an entry of LOSSES, and its fields
     aggregation  mode: one of masking.AGGREGATIONS
     objective    nll_coef, positive_scale, negative_scale, top_entropy (losses.Objective)
-    kl           fields of losses.KL;  kl_control: target, horizon (losses.AdaptiveKL)
-    entropy      coef, or target, step, low, high (losses.AdaptiveEntropy)
+    kl           fields of losses.KL;  kl_control: target, horizon (controllers)
+    entropy      coef, or target, step, low, high (controllers.EntropyConfig)
     correction   fields of losses.Correction
     rollout      group, dynamic_sampling (drop unanimous groups and refill), drop_unanimous (drop
                  without refill), mask_truncated
     sampling     temperature
-    shaping      soft_overlong: the last share of the length limit in which the punishment grows
+    shaping      soft_overlong: the last share of the length limit in which the punishment grows,
+                 soft_overlong_scale
+    curriculum   retire_at: the pass rate from which a prompt is left out
     reference    mode "none", "frozen", "every_n" (with every, reset_optimizer) or "ema" (decay)
-    critic       enabled, value_clip, warmup_steps
-    update       minibatches of one rollout, old_logp "recompute" or "sampler"
+    critic       enabled, value_clip, warmup_steps, minibatches
+    learner      minibatches of one rollout, old_logp "recompute" or "sampler"
 """
 
 from __future__ import annotations

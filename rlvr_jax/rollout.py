@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,18 +28,40 @@ class RolloutConfig:
     prompts: int = 32
     group: int = 8  # completions of each prompt
     dynamic_sampling: bool = False  # keep only groups whose rewards differ; draw more prompts
+    drop_unanimous: bool = False  # keep only groups whose rewards differ; draw no more
     max_refills: int = 3  # extra rollouts a step may take to fill the batch
     mask_truncated: bool = False  # overlong filtering: cut-off completions are not trained on
+    limits: tuple[int, ...] = ()  # staged response length: token limit of each stage, and
+    limit_steps: tuple[int, ...] = ()  # the steps after which the second, third, ... stage begins
     verify_workers: int = 2  # processes for rewards that run in workers
 
     def __post_init__(self):
         for name in ("prompts", "group", "verify_workers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"rollout.{name} must be at least 1, got {getattr(self, name)}")
-        if self.dynamic_sampling and self.group < 2:
+        if (self.dynamic_sampling or self.drop_unanimous) and self.group < 2:
             raise ValueError(
-                "rollout.dynamic_sampling needs rollout.group >= 2 to see a difference"
+                "rollout.dynamic_sampling and drop_unanimous need rollout.group >= 2 to see a "
+                "difference"
             )
+        if self.dynamic_sampling and self.drop_unanimous:
+            raise ValueError(
+                "rollout.drop_unanimous has no effect: dynamic_sampling drops them and refills"
+            )
+        increasing = list(self.limit_steps) == sorted(set(self.limit_steps))
+        if len(self.limit_steps) != max(0, len(self.limits) - 1) or not increasing:
+            raise ValueError(
+                "rollout.limit_steps must rise and hold one step less than rollout.limits has "
+                f"stages; got {self.limits} and {self.limit_steps}"
+            )
+        if any(limit < 1 for limit in self.limits):
+            raise ValueError(f"rollout.limits must be at least 1, got {self.limits}")
+
+    def limit_at(self, step: int) -> int | None:
+        """Most tokens of a completion in this step (counted from 1); None = the decoder's limit."""
+        if not self.limits:
+            return None
+        return self.limits[sum(step > begin for begin in self.limit_steps)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,6 +89,15 @@ class Judged:
     @property
     def correct_NG(self) -> np.ndarray:
         return np.array([v.correct for v in self.verdicts]).reshape(-1, self.group)
+
+    @property
+    def parts_CNG(self) -> np.ndarray:
+        """float32: every part of the verdicts, by name in alphabetical order; 0 where one lacks it.
+        The score itself where no verdict has parts."""
+        names = sorted({name for v in self.verdicts for name in v.parts})
+        rows = [[v.parts.get(name, 0.0) for v in self.verdicts] for name in names]
+        rows = rows or [[v.score for v in self.verdicts]]
+        return np.array(rows, np.float32).reshape(len(rows), -1, self.group)
 
     def take(self, groups: Sequence[int]) -> Judged:
         """Some of the groups."""
@@ -139,6 +170,7 @@ class Actor:
     grader: Any  # rewards.make_grader
     decode: DecodeConfig
     clock: Clock
+    limit: int | None = None  # most tokens of a completion, below decode.max_new_tokens
 
     def encode(self, problem: Problem) -> list[int]:
         """Prompt ids; ValueError where they exceed the limit."""
@@ -156,7 +188,8 @@ class Actor:
         """Sample `group` completions of each problem and judge them."""
         prompts = [self.encode(p) for p in problems]
         with self.clock("generate"):
-            s = self.sampler(params, prompts, uids, group, address)
+            given = {} if self.limit is None else {"limit": self.limit}
+            s = self.sampler(params, prompts, uids, group, address, **given)
         completions = [self._completion(s, b) for b in range(len(s.length_B))]
         repeated = [p for p in problems for _ in range(group)]
         with self.clock("verify"):
@@ -189,6 +222,32 @@ def informative(judged: Judged, tol: float = 1e-6) -> np.ndarray:
     return (valid.sum(1) > 1) & (high - low > tol * np.maximum(1.0, np.abs(r).max(1)))
 
 
+MAX_SKIPS = 1000  # positions in a row that may be skipped; then the next is taken as it comes
+
+
+class Chooser(Protocol):
+    """Which prompts to sample, and what came of them (curriculum.Curriculum)."""
+
+    def admits(self, position: int, problem: Problem) -> bool: ...
+
+    def remember(self, judged: Judged) -> None: ...
+
+
+def _take(problem_at, cursor: int, count: int, chooser: Chooser | None):
+    """The next `count` admitted positions: (positions, problems, new cursor)."""
+    positions, problems, skipped = [], [], 0
+    while len(positions) < count:
+        problem = problem_at(cursor)
+        if chooser is None or skipped >= MAX_SKIPS or chooser.admits(cursor, problem):
+            positions.append(cursor)
+            problems.append(problem)
+            skipped = 0
+        else:
+            skipped += 1
+        cursor += 1
+    return positions, problems, cursor
+
+
 def collect(
     actor: Actor,
     params,
@@ -196,29 +255,30 @@ def collect(
     cursor: int,
     config: RolloutConfig,
     address: Address,
+    chooser: Chooser | None = None,
 ) -> tuple[Judged, int, dict[str, float]]:
     """The rollout of one step: (judged groups, new cursor, metrics).
 
-    problem_at: position in the training stream -> problem; `cursor` is the next position, and also
-    the uid under which the prompt's samples are drawn.  With dynamic sampling, groups without a
-    difference in reward are dropped and further prompts drawn until the batch is full or
-    max_refills is reached; the batch is then what was found, at least one group.
+    problem_at: position in the training stream -> problem; `cursor` is the next position, and a
+    position is also the uid under which the prompt's samples are drawn.  Positions that the
+    chooser refuses are skipped.  With dynamic sampling, groups without a difference in reward are
+    dropped and further prompts drawn until the batch is full or max_refills is reached; the batch
+    is then what was found, at least one group.  drop_unanimous drops them and draws no more.
     """
-    kept, seen, refills = [], [], 0
+    start, kept, seen, refills = cursor, [], [], 0
+    selective = config.dynamic_sampling or config.drop_unanimous
     while True:
-        positions = range(cursor, cursor + config.prompts)
-        cursor += config.prompts
-        problems = [problem_at(i) for i in positions]
-        judged = actor.roll(params, problems, list(positions), config.group, address)
+        positions, problems, cursor = _take(problem_at, cursor, config.prompts, chooser)
+        judged = actor.roll(params, problems, positions, config.group, address)
         seen.append(judged)
-        useful = (
-            np.flatnonzero(informative(judged)) if config.dynamic_sampling else range(len(problems))
-        )
+        if chooser is not None:
+            chooser.remember(judged)
+        useful = np.flatnonzero(informative(judged)) if selective else range(len(problems))
         missing = config.prompts - sum(len(k.problems) for k in kept)
         if len(useful):
             kept.append(judged.take(list(useful)[:missing]))
         full = sum(len(k.problems) for k in kept) == config.prompts
-        if full or refills == config.max_refills:
+        if full or not config.dynamic_sampling or refills == config.max_refills:
             break
         refills += 1
     everything = join(seen)
@@ -226,6 +286,7 @@ def collect(
     metrics = rollout_metrics(everything) | {
         "data/refills": refills,
         "data/dropped": len(everything.problems) - len(batch.problems),
+        "data/skipped": cursor - start - len(everything.problems),
         "data/prompts": len(batch.problems),
         "data/unique_prompts": len({str(p.prompt) for p in batch.problems}),
     }

@@ -99,26 +99,41 @@ def score(
 ) -> Scores:
     """Scores [B, T] = `shape` of the completions in `rows`; values where params hold a value
     head."""
-    attend = attention_of(model, rows)
-    hidden, _ = tf.forward(model, params, rows.tokens_RS, rows.position_RS, attend, mesh)
-    hidden = jnp.take_along_axis(hidden, rows.source_RM[..., None], axis=1)
+    hidden_RMD = _states(model, params, rows, mesh)
     logp_RM, entropy_RM = token_logprobs(
         tf.head_weight(params),
-        hidden,
+        hidden_RMD,
         rows.target_RM,
         model,
         sampling,
         entropy_grad=entropy_grad,
         mesh=mesh,
     )
-    value_RM = values_of(params["value_head"], hidden) if "value_head" in params else None
-
-    def unpack(x_RM):
-        flat = jnp.zeros(shape[0] * shape[1], jnp.float32)
-        return flat.at[rows.slot_RM].set(x_RM, mode="drop").reshape(shape)
-
+    value_BT = None
+    if "value_head" in params:
+        value_BT = _unpack(rows, values_of(params["value_head"], hidden_RMD), shape)
     return Scores(
-        logp_BT=unpack(logp_RM),
-        entropy_BT=unpack(entropy_RM),
-        value_BT=None if value_RM is None else unpack(value_RM),
+        logp_BT=_unpack(rows, logp_RM, shape),
+        entropy_BT=_unpack(rows, entropy_RM, shape),
+        value_BT=value_BT,
     )
+
+
+def values(
+    model: ModelConfig, params, rows: PackedRows, shape: tuple[int, int], mesh: Mesh | None = None
+) -> jax.Array:
+    """f32 [B, T] = `shape`: the value head of `params` at the state before each token."""
+    hidden_RMD = _states(model, params, rows, mesh)
+    return _unpack(rows, values_of(params["value_head"], hidden_RMD), shape)
+
+
+def _states(model: ModelConfig, params, rows: PackedRows, mesh: Mesh | None) -> jax.Array:
+    """The hidden state from which each scored token is predicted, [R, M, D]."""
+    attend = attention_of(model, rows)
+    hidden, _ = tf.forward(model, params, rows.tokens_RS, rows.position_RS, attend, mesh)
+    return jnp.take_along_axis(hidden, rows.source_RM[..., None], axis=1)
+
+
+def _unpack(rows: PackedRows, x_RM: jax.Array, shape: tuple[int, int]) -> jax.Array:
+    flat = jnp.zeros(shape[0] * shape[1], jnp.float32)
+    return flat.at[rows.slot_RM].set(x_RM, mode="drop").reshape(shape)

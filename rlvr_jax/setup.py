@@ -8,21 +8,23 @@ import dataclasses
 import functools
 import resource
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from rlvr_jax.checkpoint import Checkpoints, read_params
 from rlvr_jax.config import RunConfig, to_json
+from rlvr_jax.critic import critic_params
 from rlvr_jax.evalreport import EvalReport
 from rlvr_jax.evaluate import evaluate
 from rlvr_jax.generate import make_sampler
-from rlvr_jax.learner import TrainState, init_state, make_optimizer
+from rlvr_jax.learner import TrainState, init_state, make_optimizer, state_of
 from rlvr_jax.log import Clock, RunLog, StagePlan
 from rlvr_jax.models import transformer
 from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.reference import Reference
 from rlvr_jax.rewards import make_grader
 from rlvr_jax.rollout import Actor, Judged
 from rlvr_jax.sampling import SamplingConfig
@@ -39,6 +41,15 @@ class Place:
     stage: int = 0  # index into config.stages
     step: int = 0  # finished steps of that stage; 0 = nothing of it has happened yet
     cursor: int = 0  # next position in the stage's problem stream
+    reference: int | None = None  # version of the frozen parameters the stage trains against
+    kl_coef: float | None = None  # of kl_control; None = kl.coef
+    entropy_coef: float = 0.0  # of entropy.target
+    baseline: float = 0.0  # of advantage running_mean
+    pool: dict[str, list[int]] = dataclasses.field(default_factory=dict)  # curriculum.Pool
+
+    def next_stage(self) -> None:
+        """To the start of the next stage."""
+        vars(self).update(vars(Place(stage=self.stage + 1)))
 
 
 class Stopped(Exception):
@@ -57,12 +68,13 @@ class Run:
     test: list[Problem]
     actor: Actor
     eval_actor: Actor
+    greedy_actor: Actor | None  # where the advantage compares with a greedy completion
     log: RunLog
     checkpoints: Checkpoints
     stop: Stop
     compiles: CompileCounter
     reported: tuple[EvalReport, Judged] | None = None  # the last evaluation
-    reference: int | None = None  # version of the frozen reference that the stage trains against
+    reference: Reference | None = None  # of the stage
 
     def evaluate(self, stage: str, step: int, phase: str, params) -> float:
         """Evaluate on the held-out problems, write it down, return pass@1.
@@ -87,12 +99,15 @@ class Run:
             value = self.evaluate(stage, step, "after" if last else "during", state.params)
         if last or self.stop.requested or step % c.checkpoint.every == 0:
             with self.log.clock("ckpt"):
+                index = self.index(place)
+                if self.reference is not None:
+                    place.reference = self.reference.save(self.checkpoints, index)
                 self.checkpoints.save(
-                    self.index(place),
+                    index,
                     state,
                     dataclasses.asdict(place),
                     metric=value,
-                    reference=self.reference,
+                    reference=place.reference,
                 )
         if self.stop.requested and not last:
             self.checkpoints.wait()
@@ -144,7 +159,7 @@ def open_actor(stack: contextlib.ExitStack, config: RunConfig, sampling: Samplin
 
 def restore_params(config: RunConfig, model: ModelConfig, mesh: Mesh, workdir):
     """(index, params) of the newest checkpoint; only reads, so the run may be going on."""
-    return read_params(workdir, state_shapes(config, model, mesh).params)
+    return read_params(workdir, state_shapes(config, model, mesh, {"stage": 0}).params)
 
 
 @contextlib.contextmanager
@@ -168,6 +183,7 @@ def open_run(config: RunConfig, workdir: str):
         build = functools.partial(make_actor, config, model, tokenizer, mesh, grader, log.clock)
         actor = build(config.sampling)
         same = config.eval_sampling == config.sampling
+        greedy = "greedy_reward_N" in config.advantage.needs and "rl" in config.stages
         yield Run(
             config=config,
             model=model,
@@ -177,6 +193,7 @@ def open_run(config: RunConfig, workdir: str):
             test=[test[i] for i in range(min(len(test), config.eval.problems))],
             actor=actor,
             eval_actor=actor if same else build(config.eval_sampling),
+            greedy_actor=build(SamplingConfig(temperature=0.0)) if greedy else None,
             log=log,
             checkpoints=stack.enter_context(
                 contextlib.closing(Checkpoints(workdir, config.checkpoint, note=log.note))
@@ -195,15 +212,19 @@ def first_state(run: Run) -> TrainState:
     return init_state(lambda: transformer.init(run.model, key), tx, run.mesh)
 
 
-def state_shapes(config: RunConfig, model: ModelConfig, mesh: Mesh):
-    """Shapes and shardings of the training state, without making it.  The same for every stage:
-    optimizers of all stages have one structure."""
+def state_shapes(config: RunConfig, model: ModelConfig, mesh: Mesh, host: Mapping[str, Any]):
+    """Shapes and shardings of the training state at the place `host`, without making it.
+
+    Optimizers of all stages have one structure; a stage of RL may add a critic.
+    """
     tx = make_optimizer(config.optim, 1)
 
     def build():
-        params = transformer.init(model, jax.random.key(0))
-        zero = jnp.zeros((), jnp.int32)
-        return TrainState(step=zero, params=params, opt_state=tx.init(params), bad_steps=zero)
+        state = state_of(transformer.init(model, jax.random.key(0)), tx)
+        if config.critic.enabled and config.stages[host["stage"]] == "rl":
+            critic = critic_params(config.critic, model, state.params)
+            state = dataclasses.replace(state, critic=state_of(critic, tx))
+        return state
 
     shapes = jax.eval_shape(build)
     return jax.tree.map(

@@ -31,6 +31,7 @@ SECTIONS = {
     "rollout",
     "sampling",
     "shaping",
+    "curriculum",
     "reference",
     "critic",
     "learner",
@@ -87,6 +88,9 @@ def test_no_two_rows_choose_the_same():
         ("vapo", "objective", "nll_coef", 0.1),
         ("pkpo", "advantage", "variance_baseline", "loo_minus_one"),
         ("klcov", "loss", "share", 2e-4),
+        ("magistral", "shaping", "soft_overlong_scale", 0.1),
+        ("scalerl", "curriculum", "retire_at", 0.9),
+        ("orz_ppo", "critic", "minibatches", 12),
     ],
 )
 def test_numbers_of_the_papers(name, section, field, value):

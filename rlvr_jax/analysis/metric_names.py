@@ -12,6 +12,7 @@ import re
 _TABLE = """
 # Reward
 reward/mean | reward | judged samples of the rollout | flat for long, or falling
+reward/shaped | reward | judged samples of the batch, terms for the length included |
 reward/std | reward | judged samples | 0: nothing left to learn from
 reward/<part> | score | judged samples; one part of the verdict | one part rising alone: the
     reward is being gamed
@@ -53,6 +54,8 @@ policy/grad_norm | norm | all parameters, before clipping | spikes; steadily abo
 policy/update_norm | norm | all parameters, the step taken | spikes
 policy/update_sparsity | share | parameters that did not change | near 1: updates vanish in
     rounding
+policy/kl_coef | 1 | the coefficient of this step under kl_control | at a bound or running away
+policy/entropy_coef | 1 | the coefficient of this step under entropy.target | stuck at its bound
 policy/lr | 1 | the schedule at this update |
 policy/updates | count | optimizer updates done in the step | fewer than planned: updates were
     skipped
@@ -61,11 +64,15 @@ adv/mean | 1 | trained tokens |
 adv/std | 1 | trained tokens | 0: no gradient
 adv/min | 1 | trained tokens, minimum | below -10: noise taken for signal
 adv/max | 1 | trained tokens, maximum | above 10: noise taken for signal
+adv/baseline | reward | average reward of earlier steps (running_mean) |
 # Value head
 value/loss | reward squared | trained tokens | not falling
 value/clip_frac | share | trained tokens whose value moved past the clip | above 0.3
 value/explained_var | share | 1 - variance of the error over variance of the return | below 0
 value/return_mean | reward | trained tokens |
+value/grad_norm | norm | all parameters of the critic, before clipping | spikes
+value/nonfinite | share | updates of the critic refused as not finite | above 0
+value/lr | 1 | the critic's schedule at this update |
 # Sampler against scorer
 mismatch/kl_k1 | nats | trained tokens; sampler minus scorer log-prob | away from 0: the two
     compute different models
@@ -88,6 +95,8 @@ data/tokens | tokens | trained on in the step |
 data/unique_prompts | count | different prompts of the batch | fewer than the batch: repeats
 data/refills | count | extra rollouts to fill the batch | at the cap: the task no longer suits the
     policy
+data/skipped | count | prompts the curriculum passed over | most of the stream: little is left
+data/limit | tokens | most tokens of a completion in this stage of rollout.limits |
 data/dropped | count | groups without signal left out | most of the batch
 data/prompts | count | groups that trained | below the batch size
 data/staleness_mean | updates | age of the policy that sampled | growing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 
 from rlvr_jax.config import RunConfig, to_json
@@ -21,13 +22,15 @@ def run_pipeline(config: RunConfig, workdir: str) -> None:
             name = config.stages[place.stage]
             if place.step < stage_steps(config, name):
                 state = STAGES[name](run, state, place)
-            place.stage, place.step, place.cursor = place.stage + 1, 0, 0
+            run.reference = None
+            place.next_stage()
         finish(run, workdir)
 
 
 def begin(run: Run):
     """(state, place): from the newest whole checkpoint, or from the start."""
-    found = run.checkpoints.restore(state_shapes(run.config, run.model, run.mesh))
+    shapes = functools.partial(state_shapes, run.config, run.model, run.mesh)
+    found = run.checkpoints.restore(shapes)
     if found is None:
         run.log.truncate(run.config.stages[0], -1)
         return first_state(run), Place()

@@ -1,19 +1,24 @@
 """Reinforcement learning with verifiable rewards: the whole way from prompt to update.
 
-One step: collect (sample, judge, perhaps refill), score what the objective needs, take advantages
-over the whole rollout, then one optimizer update for every minibatch of every epoch.
+One step: collect (sample, judge, perhaps refill), shape the rewards, score what the method needs,
+take advantages over the whole rollout; then the critic's updates, if there is one, and one
+optimizer update of the policy for every minibatch of every epoch.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+from collections.abc import Callable
 
-import jax
-import jax.numpy as jnp
+import numpy as np
 
-from rlvr_jax.experience import make_experience, micro_batches, minibatches
+from rlvr_jax import controllers
+from rlvr_jax.critic import Critic, open_critic
+from rlvr_jax.curriculum import Curriculum
+from rlvr_jax.experience import Experience, Extras, make_experience, micro_batches, minibatches
 from rlvr_jax.generate import Address
-from rlvr_jax.invariants import check_update
+from rlvr_jax.invariants import check_critic, check_update
 from rlvr_jax.learner import (
     TrainState,
     make_optimizer,
@@ -22,82 +27,171 @@ from rlvr_jax.learner import (
     make_update,
     restart_optimizer,
 )
-from rlvr_jax.rollout import TRAIN, collect, trained_mask
+from rlvr_jax.memory import account
+from rlvr_jax.reference import open_reference
+from rlvr_jax.rollout import TRAIN, Judged, collect, trained_mask
 from rlvr_jax.setup import Place, Run, process_metrics
+from rlvr_jax.shaping import shaped, shaping_metrics
 from rlvr_jax.tasks import stream
 
 
 def rl(run: Run, state: TrainState, place: Place) -> TrainState:
     """Train from `place` to the end of the stage; returns the state, `place` moves along."""
     c, log, stage = run.config, run.log, "rl"
-    updates = c.rl.steps * c.learner.epochs * c.learner.minibatches
+    warm = c.critic.warmup_steps if c.critic.enabled else 0  # steps of the critic alone
+    updates = max(1, c.rl.steps - warm) * c.learner.epochs * c.learner.minibatches
     tx, schedule = make_optimizer(c.optim, updates), make_schedule(c.optim, updates)
-    reference = reference_policy(run, state, place)
     if place.step == 0:
         state = restart_optimizer(state, tx, run.mesh)
         run.evaluate(stage, 0, "before", state.params)
+    critic = open_critic(c.critic, run.model, c.pack, run.mesh, state, c.rl.steps)
+    state = dataclasses.replace(state, critic=None)
+    run.reference = open_reference(
+        c.reference, run.checkpoints, state.params, run.index(place), place.reference
+    )
+    note_memory(run, state, critic)
     problems = stream(run.train, 2 * c.seed + 1)
-    update = make_update(run.model, c.sampling, c.objective, tx, state, run.mesh)
-    scorer = make_scorer(run.model, c.sampling, c.pack, run.mesh)
+    adapts = c.entropy.target is not None
+    update = make_update(run.model, c.sampling, c.objective, tx, state, run.mesh, adapts)
+    scorers = Scorers(run)
     for step in range(place.step + 1, c.rl.steps + 1):
-        address = Address(c.seed, TRAIN, step)
-        judged, place.cursor, metrics = collect(
-            run.actor, state.params, problems.__getitem__, place.cursor, c.rollout, address
-        )
+        judged, metrics = gather(run, state.params, place, step, problems.__getitem__)
         with log.clock("logprob"):
-            old = functools.partial(scorer, state.params)
-            experience, more = make_experience(
-                judged,
-                trained_mask(judged, c.rollout),
-                c.advantage,
-                c.objective.kl,
-                old_logp=old if c.learner.old_logp == "recompute" else None,
-                ref_logp=None if reference is None else functools.partial(scorer, reference),
-            )
+            experience, more = assess(run, state, place, judged, (scorers, critic))
+        metrics |= more | shaping_metrics(judged)
         done = []
         with log.clock("update"):
-            for part in minibatches(experience, c.learner, (c.seed, step)):
-                batches = micro_batches(part, c.aggregation, c.pack, run.mesh, c.objective)
-                state, numbers = update(state, batches)
-                check_update(c, run.model, step, len(done), numbers, state)
-                done.append(numbers)
-        metrics |= more | merge_updates(done)
-        metrics |= {
-            "policy/lr": float(schedule(int(state.step) - 1)),
+            if critic is not None:
+                critic_done = critic.learn(experience, state.params, (c.seed, step))
+                check_critic(c, step, critic_done[-1], critic.state)
+                metrics |= merge_updates(critic_done)
+            if step > warm:
+                given, numbers = control(run, place, experience)
+                metrics |= numbers
+                fresh = step == warm + 1 or (run.reference and run.reference.fresh(step))
+                for part in minibatches(experience, c.learner, (c.seed, step)):
+                    batches = micro_batches(part, c.aggregation, c.pack, run.mesh, c.objective)
+                    state, numbers = update(state, batches, given)
+                    check_update(c, run.model, step, len(done), numbers, state, bool(fresh))
+                    done.append(numbers)
+        metrics |= merge_updates(done) | {
+            "policy/lr": float(schedule(int(state.step) - 1)) if done else 0.0,
             "policy/updates": len(done),
             "data/epoch": place.cursor / len(run.train),
             "perf/gen_tok_s": int(judged.samples.length_B.sum()) / log.clock.spent("generate"),
             "perf/train_tok_s": more["data/tokens"] / log.clock.spent("update"),
-        } | process_metrics(run)
+        }
         place.step = step
-        log.metrics(stage, step, metrics)
-        run.finish_step(state, place, c.rl.steps)
+        if run.reference is not None:
+            state = run.reference.follow(state, step, run.index(place))
+        log.metrics(stage, step, metrics | process_metrics(run))
+        whole = state if critic is None else dataclasses.replace(state, critic=critic.state)
+        run.finish_step(whole, place, c.rl.steps)
     return state
 
 
-def reference_policy(run: Run, state: TrainState, place: Place):
-    """The frozen reference, as the policy was when the stage began; None where nothing needs it."""
-    if run.config.reference.mode == "none":
-        return None
-    run.reference = place.stage
-    if place.step:
-        shapes = jax.tree.map(
-            lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding), state.params
-        )
-        return run.checkpoints.restore_reference(place.stage, shapes)
-    shardings = jax.tree.map(lambda a: a.sharding, state.params)
-    reference = jax.jit(functools.partial(jax.tree.map, jnp.copy), out_shardings=shardings)(
-        state.params
+def note_memory(run: Run, state: TrainState, critic: Critic | None) -> None:
+    """The account of what is trained and held, on the console."""
+    roles = {
+        "policy": state,
+        "reference": None if run.reference is None else run.reference.params,
+        "critic": None if critic is None else critic.state,
+    }
+    for line in account(roles):
+        run.log.note(line)
+
+
+class Scorers:
+    """The compiled scoring of the policy; entropies only where the method looks at them."""
+
+    def __init__(self, run: Run):
+        c = run.config
+        ranks = c.objective.top_entropy < 1 or c.entropy.target is not None
+        make = functools.partial(make_scorer, run.model, c.sampling, c.pack, run.mesh)
+        self.logp = make()
+        self.both = make(entropy=True) if ranks else None
+
+
+def gather(
+    run: Run, params, place: Place, step: int, problem_at: Callable
+) -> tuple[Judged, dict[str, float]]:
+    """The judged batch of a step, rewards shaped, and its metrics; `place` moves along."""
+    c = run.config
+    limit = c.rollout.limit_at(step)
+    chooser = Curriculum(c.curriculum, place.pool, c.seed) if c.curriculum.active else None
+    judged, place.cursor, metrics = collect(
+        dataclasses.replace(run.actor, limit=limit),
+        params,
+        problem_at,
+        place.cursor,
+        c.rollout,
+        Address(c.seed, TRAIN, step),
+        chooser,
     )
-    run.checkpoints.save_reference(place.stage, reference)
-    return reference
+    if limit is not None:
+        metrics["data/limit"] = limit
+    return shaped(judged, c.shaping, limit or c.decode.max_new_tokens, step), metrics
+
+
+def greedy_rewards(run: Run, params, judged: Judged, step: int) -> np.ndarray | None:
+    """f32 [N]: what the greedy completion of each prompt earns, shaped like the samples; NaN where
+    it could not be judged.  None where nothing compares with it."""
+    if run.greedy_actor is None:
+        return None
+    c, limit = run.config, run.config.rollout.limit_at(step)
+    actor = dataclasses.replace(run.greedy_actor, limit=limit)
+    uids = range(len(judged.problems))  # nothing is drawn at temperature 0
+    greedy = actor.roll(params, judged.problems, uids, 1, Address(c.seed, TRAIN, step))
+    greedy = shaped(greedy, c.shaping, limit or c.decode.max_new_tokens, step)
+    return np.where(greedy.valid_NG, greedy.reward_NG, np.float32(np.nan))[:, 0]
+
+
+def assess(
+    run: Run, state: TrainState, place: Place, judged: Judged, tools: tuple[Scorers, Critic | None]
+) -> tuple[Experience, dict[str, float]]:
+    """Everything an update needs to know of a batch; `place.baseline` moves along."""
+    c, (scorers, critic), reference = run.config, tools, run.reference
+    extras = Extras(
+        rescore=None if scorers.both is None else functools.partial(scorers.both, state.params),
+        value=None if critic is None else critic.scorer(state.params),
+        greedy_reward_N=greedy_rewards(run, state.params, judged, place.step + 1),
+        baseline=place.baseline if "running_baseline" in c.advantage.needs else None,
+        kl_coef=place.kl_coef,
+    )
+    old = functools.partial(scorers.logp, state.params)
+    experience, metrics = make_experience(
+        judged,
+        trained_mask(judged, c.rollout),
+        c.advantage,
+        c.objective.kl,
+        old_logp=old if c.learner.old_logp == "recompute" else None,
+        ref_logp=None if reference is None else functools.partial(scorers.logp, reference.params),
+        extras=extras,
+    )
+    if experience.next_baseline is not None:
+        metrics["adv/baseline"] = place.baseline
+        place.baseline = experience.next_baseline
+    return experience, metrics
+
+
+def control(run: Run, place: Place, experience: Experience):
+    """(coefficients for the updates of this step or None, metrics); `place` holds the next ones."""
+    c, metrics = run.config, {}
+    kl = c.objective.kl.coef if place.kl_coef is None else place.kl_coef
+    if c.kl_control.target is not None:
+        metrics["policy/kl_coef"] = kl
+        place.kl_coef = controllers.next_kl(c.kl_control, kl, experience)
+    place.entropy_coef, bonus = controllers.next_entropy(c.entropy, place.entropy_coef, experience)
+    if c.entropy.target is not None:
+        metrics["policy/entropy_coef"] = bonus
+    return controllers.coefs(c.objective, c.entropy, c.kl_control, kl, bonus), metrics
 
 
 def merge_updates(done: list[dict[str, float]]) -> dict[str, float]:
     """Metrics of a step from those of its updates: means; largest value for `*_max`; mismatch/*
     from the first, when the parameters were those that sampled."""
     out = {}
-    for name in done[0]:
+    for name in done[0] if done else ():
         values = [m[name] for m in done]
         if name.startswith("mismatch/"):
             out[name] = values[0]
