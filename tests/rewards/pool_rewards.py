@@ -16,7 +16,7 @@ class Moody(Reward):
     """Does what the text says."""
 
     in_worker = True
-    deadline_s = 0.3
+    deadline_s = 1.0
     memory_mb = 1024
 
     def __call__(self, completion, problem):

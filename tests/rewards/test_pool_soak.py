@@ -28,7 +28,7 @@ def test_soak():
     me = psutil.Process()
     files, problem = me.num_fds(), Problem(prompt="", answer="", index=0)
     # a deadline that an honest item does not miss on a busy machine
-    with RewardPool(pool_rewards.Moody(), workers=2, deadline_s=1.0) as pool:
+    with RewardPool(pool_rewards.Moody(), workers=2, deadline_s=1.5) as pool:
         for at in range(0, 2000, 500):
             part = items[at : at + 500]
             verdicts = pool.grade([Completion(text=t) for t in part], [problem] * 500)
