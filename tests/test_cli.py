@@ -56,7 +56,6 @@ def complaint(done: subprocess.CompletedProcess) -> str:
         ("algorithm=grop", "grpo"),
         ("task.name=arithmetics", "arithmetic"),
         ("loss.tau=0.5", "tau"),
-        ("kl.place=none", "kl"),
         ("optim.schedule=cosin", "cosine"),
         ("rollout.group=0", "rollout.group"),
         ("mesh.tensor=3", "mesh"),
