@@ -30,6 +30,7 @@ def config_of(name, steps=2):
     c.stages = ("rl",)
     c.sft = type(c.sft)({})
     c.algorithm = name
+    c.reward.name = "random"  # an untrained model earns nothing; this way there is something to do
     c.rl.steps = steps
     c.rollout.prompts = 4
     c.rollout.dynamic_sampling = c.rollout.max_refills = None
@@ -57,7 +58,7 @@ def check(name, workdir):
     sections = PRESETS[name].overrides
     last = rows[-1]
     assert last["policy/updates"] == sections.get("learner", {}).get("minibatches", 1)
-    assert last["health/nonfinite"] == 0 and last["policy/grad_norm"] > 0 or last["adv/max"] == 0
+    assert last["health/nonfinite"] == 0 and last["policy/grad_norm"] > 0
     assert ("value/explained_var" in last) == ("critic" in sections)
     assert ("policy/kl_ref_k3" in last) == ("kl" in sections)
     assert ("policy/entropy_coef" in last) == ("entropy" in sections)
