@@ -25,7 +25,7 @@ from rlvr_jax.slots import Samples
 from rlvr_jax.types import Completion, Problem, Verdict
 
 N, G, T = 6, 4, 8
-SMALL = PackConfig(16, 64)
+SMALL = PackConfig(16, 64, "rows")
 MESH = make_mesh(MeshConfig(2, 2, 2))
 OBJECTIVE = Objective(loss=LOSSES.make("policy_gradient"))
 
@@ -150,7 +150,7 @@ def test_covariance_losses_pick_from_the_whole_minibatch(loss):
     objective = Objective(loss=LOSSES.make(loss, **fields))
     split, parts = collected(experience(), AggregationConfig(), objective=objective)
     whole, one = collected(
-        experience(), AggregationConfig(), PackConfig(512, 4096), objective=objective
+        experience(), AggregationConfig(), PackConfig(512, 4096, "rows"), objective=objective
     )
     assert len(one) == 1 < len(parts) and split["picked_BT"].any()
     np.testing.assert_array_equal(split["picked_BT"], whole["picked_BT"])
