@@ -25,6 +25,7 @@ def small():
     c = get_config()
     c.stages = ("rl",)
     c.sft = type(c.sft)({})
+    c.model.layers = 1
     c.reward.name = "random"
     c.rl.steps = STEPS
     c.rollout.prompts = 4
