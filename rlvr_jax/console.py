@@ -23,9 +23,7 @@ HEADLINES = ("reward/mean", "sft/loss", "policy/loss")  # the first one a row ha
 SHOWN = {  # short names of the numbers on the view and on plain lines, in this order
     "reward/mean": "reward",
     "sft/loss": "loss",
-    "sft/token_acc": "token acc",
     "policy/entropy": "entropy",
-    "policy/kl_ref": "kl",
     "policy/kl_ref_k3": "kl",
     "len/mean": "length",
     "group/zero_std_frac": "even groups",

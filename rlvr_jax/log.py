@@ -32,7 +32,7 @@ from rlvr_jax.types import Completion, Problem, Verdict
 __all__ = ["Clock", "Console", "RunLog", "StagePlan", "read_rows", "sample_row", "strip_timing"]
 
 Phase = Literal["before", "during", "after"]
-PARTS = ("generate", "verify", "logprob", "update", "sync", "eval", "ckpt")
+PARTS = ("generate", "verify", "logprob", "update", "eval", "ckpt")
 OUTSIDE = ("eval", "ckpt")  # not part of a training step
 
 

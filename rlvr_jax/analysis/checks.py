@@ -25,7 +25,7 @@ def _last_tenth(run: Run, stage: str, name: str) -> float | None:
 def checks(run: Run, stage: str) -> list[Check]:
     """The checks for which the stage logged the numbers."""
     found: list[Check] = []
-    refused = sum(run.total(stage, f"health/{kind}") for kind in ("nan", "inf", "skipped"))
+    refused = run.total(stage, "health/nonfinite")
     meaning = "any update refused because a number was not finite"
     found.append(Check("finite updates", refused == 0, f"{refused:.0f} refused", meaning))
     gaps = run.series(stage, "mismatch/abs_max")[1]

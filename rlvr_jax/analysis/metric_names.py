@@ -29,31 +29,22 @@ len/max | tokens | completions | always at the limit
 len/correct | tokens | accepted completions |
 len/incorrect | tokens | refused completions | runs away from len/correct
 len/truncated_frac | share | completions stopped by the limit | above 0.05
-len/no_eos_frac | share | completions without an end token | above 0.05
-len/repetition_frac | share | completions that end in a repeated phrase | rising: degenerate text
 # Policy
 policy/loss | loss | trained tokens by the aggregator | not finite; its size means little
 policy/entropy | nats | trained tokens; of the sampling distribution | falls to 0 early: no
     exploration; rises without bound: collapse
 policy/approx_kl | nats | trained tokens; k3 of old to new policy | above 0.05: steps too large
-policy/kl_ref | nats | trained tokens; k3 to the frozen reference | not 0 before the first update:
-    reference and policy differ; later: sudden jumps
 policy/kl_ref_<estimator> | nats | trained tokens; k1, k2 and k3 to the reference | k1 and
     k3 far apart: few samples carry the estimate
 policy/picked_frac | share | trained tokens that a covariance rule picked | far from the share set
 policy/gate_mean | 1 | trained tokens; slope of the soft gate (SAPO) | near 0: no token learns
 policy/taper_mean | 1 | trained tokens; taper weight | near 0: no token learns
 policy/sequence_log_ratio | nats | sequences; log of new over old probability | far from 0
-policy/clip_frac | share | trained tokens clipped at either bound | above 0.3
 policy/clip_frac_low | share | trained tokens clipped at the lower bound | above 0.2
 policy/clip_frac_high | share | trained tokens clipped at the upper bound | above 0.2
 policy/dual_clip_frac | share | trained tokens clipped by the dual bound | above 0.01
-policy/ratio_mean | ratio | trained tokens; new over old probability | far from 1
 policy/ratio_max | ratio | trained tokens, maximum | not 1 on the first update of a rollout
 policy/grad_norm | norm | all parameters, before clipping | spikes; steadily above the clip
-policy/update_norm | norm | all parameters, the step taken | spikes
-policy/update_sparsity | share | parameters that did not change | near 1: updates vanish in
-    rounding
 policy/kl_coef | 1 | the coefficient of this step under kl_control | at a bound or running away
 policy/entropy_coef | 1 | the coefficient of this step under entropy.target | stuck at its bound
 policy/lr | 1 | the schedule at this update |
@@ -99,19 +90,14 @@ data/skipped | count | prompts the curriculum passed over | most of the stream: 
 data/limit | tokens | most tokens of a completion in this stage of rollout.limits |
 data/dropped | count | groups without signal left out | most of the batch
 data/prompts | count | groups that trained | below the batch size
-data/staleness_mean | updates | age of the policy that sampled | growing
-data/staleness_max | updates | age of the policy that sampled, maximum | above the limit set
 # Verifier
 verifier/unknown_frac | share | samples the checker could not judge | above 0.05: a fault of the
     checker, masked out of training
 verifier/parse_fail | share | samples without a readable answer | not falling: the format is not
     learned
 verifier/timeout | share | samples whose check ran out of time | above 0.01
-verifier/error | share | samples whose check failed itself | above 0
-verifier/latency_p95 | seconds | checks | near the deadline
 # Supervised warm-up
 sft/loss | nats | target tokens | not falling
-sft/token_acc | share | target tokens predicted as the most likely | not rising
 sft/grad_norm | norm | all parameters, before clipping | spikes
 sft/lr | 1 | the schedule at this update |
 # Evaluation (held-out problems; intervals count problems, not samples)
@@ -133,26 +119,17 @@ perf/step_s | seconds | one step without evaluation and saving | growing: recomp
     text, or a leak
 perf/gen_tok_s | tokens/s | sampled tokens over time/generate | falling
 perf/train_tok_s | tokens/s | trained tokens over time/update and time/logprob |
-perf/tok_s_device | tokens/s | sampled tokens over the step, for each device |
-perf/mfu_train | share | peak arithmetic of the devices |
-perf/mbu_gen | share | peak memory bandwidth while sampling |
-perf/pad_frac | share | positions of the packed batch that are padding | above 0.3
 perf/compiles | count | programs compiled so far | still rising after the first steps
-perf/hbm_peak | bytes | one device | near the device's memory
 perf/host_rss | bytes | this process | rising steadily: a leak
 # Where the time went
 time/generate | seconds | since the last row | most of the step: sampler-bound
 time/verify | seconds | since the last row | visible at all: checker-bound
 time/logprob | seconds | since the last row; old and reference log-probs |
 time/update | seconds | since the last row |
-time/sync | seconds | since the last row; weights to the sampler |
 time/eval | seconds | since the last row | more than training itself
 time/ckpt | seconds | since the last row; the part that blocks | visible: slow disk
 time/other | seconds | since the last row; everything unnamed | large
 # Health
-health/nan | count | updates of the step refused because something was NaN | above 0
-health/inf | count | updates of the step refused because something was infinite | above 0
-health/skipped | count | updates of the step refused as not finite | above 0
 health/nonfinite | share | updates of the step refused as not finite | above 0
 """
 

@@ -27,7 +27,6 @@ PARTS = {  # of the time, in the order of a step
     "verify": GREEN,
     "logprob": TEAL,
     "update": VIOLET,
-    "sync": PINK,
     "eval": ORANGE,
     "ckpt": RED,
     "other": INK,
@@ -252,8 +251,7 @@ def entropy(run: Run) -> Figure | None:
 
 def kl_reference(run: Run) -> Figure | None:
     """KL divergence to the frozen reference: how far the policy has gone."""
-    names = [n for n in ("policy/kl_ref", "policy/kl_ref_k3") if _with(run, [n])]
-    curves = [Curve(name, "KL", VIOLET) for name in names[:1]]
+    curves = [Curve("policy/kl_ref_k3", "KL", VIOLET)]
     return _curves(run, "KL to the reference (k3)", curves, "nats a token")
 
 

@@ -65,7 +65,7 @@ def warm_up(log, ticks, rng):
     for step in range(25, SFT + 1, 25):
         spend(log, ticks, update=2.0)
         loss = 0.35 + 2.2 * math.exp(-step / 150) + 0.02 * rng.normal()
-        values = {"sft/loss": loss, "sft/token_acc": 1 - loss / 3, "data/tokens": 40_000}
+        values = {"sft/loss": loss, "data/tokens": 40_000}
         log.metrics("sft", step, values)
     log.evaluation("sft", SFT, "test", "after", invented_report(rng, 0.5))
 
@@ -95,12 +95,12 @@ def invented_numbers(rng, level, step):
         "len/incorrect": 26 + 2.5 * rng.normal(),
         "len/truncated_frac": 0.0,
         "policy/entropy": 0.08 + 0.25 * math.exp(-step / 40) + 0.01 * rng.normal(),
-        "policy/kl_ref": max(0.0, 0.06 * (1 - math.exp(-step / 60)) + 0.003 * rng.normal()),
+        "policy/kl_ref_k3": max(0.0, 0.06 * (1 - math.exp(-step / 60)) + 0.003 * rng.normal()),
         "mismatch/abs_max": 10 ** rng.normal(-4.6, 0.15),
         "mismatch/abs_mean": 10 ** rng.normal(-6.2, 0.05),
         "data/tokens": 5600,
         "perf/gen_tok_s": 12_000.0,
-        "health/skipped": 0,
+        "health/nonfinite": 0.0,
     }
 
 

@@ -35,7 +35,7 @@ def test_no_data_no_picture(name, tmp_path):
 
 @pytest.mark.parametrize("name", PLOTS)
 def test_one_single_row_and_nulls_are_drawn(name, tmp_path):
-    names = ("reward/mean", "sft/loss", "len/correct", "policy/entropy", "policy/kl_ref")
+    names = ("reward/mean", "sft/loss", "len/correct", "policy/entropy", "policy/kl_ref_k3")
     names += ("mismatch/abs_max", "group/all_right_frac", "group/all_wrong_frac", "time/update")
     row = ", ".join(f'"{name}": 0' for name in names)
     (tmp_path / "metrics.jsonl").write_text(

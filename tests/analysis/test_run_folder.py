@@ -76,7 +76,7 @@ def test_null_metrics_are_left_out_of_a_series(tmp_path):
 def test_checks_speak_up(finished, tmp_path):
     assert all(check.good for check in checks(read_run(finished), "rl"))
     (tmp_path / "metrics.jsonl").write_text(
-        '{"step": 1, "stage": "rl", "mismatch/abs_max": 0.3, "health/nan": 2,'
+        '{"step": 1, "stage": "rl", "mismatch/abs_max": 0.3, "health/nonfinite": 2,'
         ' "len/truncated_frac": 0.5, "group/zero_std_frac": 0.5}\n'
     )
     good = {check.name: check.good for check in checks(read_run(tmp_path), "rl")}
