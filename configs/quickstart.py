@@ -32,7 +32,7 @@ def get_config():
     c.sft.optim.learning_rate = 4e-3
     c.sft.optim.schedule = "cosine"
     c.sft.optim.warmup_steps = 50
-    c.rl.steps = 150
+    c.rl.steps = 180
     c.rollout.prompts = 32
     c.rollout.group = 8
     c.optim.learning_rate = 5e-4
@@ -42,6 +42,6 @@ def get_config():
     c.kl.coef = 0.001
     c.eval.problems = 256
     c.eval.samples = 4
-    c.eval.every = 75
-    c.checkpoint.every = 75
+    c.eval.every = 90
+    c.checkpoint.every = 90
     return c
