@@ -34,6 +34,7 @@ __all__ = ["Pending", "PoolStats", "RewardPool"]
 
 START_S = 60.0  # for imports in the template and a user function's own module
 CHUNK = 8  # jobs handed to a worker at a time
+SETTLE = 0.98  # share of the deadline after which a job is given up: its verdict is there in time
 RECYCLE = 5000  # jobs after which a worker is replaced (caches of symbolic libraries grow)
 
 
@@ -57,7 +58,7 @@ class _Worker:
 
     def left(self, deadline_s: float) -> float:
         """Seconds until the worker is overdue."""
-        return self.since + (deadline_s if self.ready else START_S) - time.monotonic()
+        return self.since + (SETTLE * deadline_s if self.ready else START_S) - time.monotonic()
 
 
 def _wanted(workers: list[_Worker], queued: int, size: int) -> int:
