@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from rlvr_jax.rewards.base import REWARDS, Example
 from rlvr_jax.rewards.format import shape_fault
 from rlvr_jax.rewards.numeric import parse_number
-from rlvr_jax.rewards.random_reward import coin
 from rlvr_jax.rewards.wrapper import Wrapper, named_reward
 from rlvr_jax.types import Completion, Problem, Verdict
 
@@ -113,6 +112,14 @@ class Control(Wrapper):
     def example(cls) -> Example:
         problem = Problem(prompt="3 + 4?", answer="7", index=0)
         return Example(cls(), problem, right=None)
+
+
+def coin(seed: int, completion: Completion, problem: Problem) -> float:
+    """A uniform number in [0, 1), fixed by the seed, the problem's index and the sampled ids (the
+    text where there are none): two equal samples of a problem agree."""
+    said = repr(completion.token_ids) if completion.token_ids else completion.text
+    key = f"{seed}|{problem.index}|{said}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.sha256(key).digest()[:7], "big") / 2**56
 
 
 def draw(seed: int, problem: Problem, purpose: str = "") -> float:

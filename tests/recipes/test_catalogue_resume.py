@@ -26,7 +26,7 @@ def small():
     c.stages = ("rl",)
     c.sft = type(c.sft)({})
     c.model.layers = 1
-    c.reward.name = "random"
+    c.reward.name = "control"
     c.rl.steps = STEPS
     c.rollout.prompts = 4
     c.rollout.dynamic_sampling = c.rollout.max_refills = None

@@ -31,7 +31,7 @@ def config_of(name, steps=2):
     c.sft = type(c.sft)({})
     c.algorithm = name
     c.model.layers = 1
-    c.reward.name = "random"  # an untrained model earns nothing; this way there is something to do
+    c.reward.name = "control"  # an untrained model earns nothing; this way there is something to do
     c.rl.steps = steps
     c.rollout.prompts = 4
     c.rollout.dynamic_sampling = c.rollout.max_refills = None

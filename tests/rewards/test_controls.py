@@ -41,6 +41,18 @@ def test_random_rates():
     assert scores(texts, given, kind="random") != scores(texts, given, kind="random", seed=1)
 
 
+def test_a_coin_falls_by_the_sampled_ids():
+    ones = [Completion(text=text, token_ids=(1,)) for text in "ab"]
+    first, second = grade_all(Control(kind="random"), ones, problems(1) * 2)
+    assert first.score == second.score
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
+def test_a_probability_is_one(p):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        Control(p=p)
+
+
 def test_label_noise_belongs_to_the_problem():
     given = problems(1000)
     right = scores(["<answer>7</answer>"] * 1000, given, kind="label_noise", p=0.25)

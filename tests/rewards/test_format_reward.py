@@ -1,7 +1,6 @@
 import pytest
 
 from rlvr_jax.rewards.format import Format, shape_fault
-from rlvr_jax.rewards.random_reward import RandomReward
 from rlvr_jax.types import Completion, Problem
 
 PROBLEM = Problem(prompt="?", answer="7", index=3)
@@ -51,22 +50,3 @@ def test_prefill_belongs_to_the_text():
 def test_unknown_shape():
     with pytest.raises(ValueError, match="allowed are think_answer, think_boxed"):
         Format(shape="xml")
-
-
-def test_random_reward_ignores_the_answer_and_has_the_asked_rate():
-    reward = RandomReward(p=0.3, seed=1)
-    grades = [
-        reward(Completion(text=str(i), token_ids=(i, i + 1)), PROBLEM).score for i in range(4000)
-    ]
-    assert abs(sum(grades) / 4000 - 0.3) < 0.03
-    one = Completion(text="a", token_ids=(1,))
-    assert reward(one, PROBLEM) == reward(Completion(text="b", token_ids=(1,)), PROBLEM)
-    other_seed = [RandomReward(p=0.5, seed=s)(one, PROBLEM).score for s in range(40)]
-    assert 5 < sum(other_seed) < 35
-    assert "correct" not in reward(one, PROBLEM).parts
-
-
-@pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
-def test_random_reward_refuses(p):
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        RandomReward(p=p)
