@@ -129,5 +129,10 @@ def _check_group(sections: Sections, objective: Objective, advantage) -> None:
     k = getattr(advantage, "k", None)
     if group is not None and k is not None and k > group:
         raise ValueError(f"advantage.k = {k} needs at least k samples, rollout.group is {group}")
+    if name == "passk" and k == group:
+        raise ValueError(
+            f"advantage.k = rollout.group = {k} teaches nothing: the only draw of k holds every "
+            "sample; use a larger rollout.group"
+        )
     if group == 1 and sections.get("rollout", {}).get("dynamic_sampling", False):
         raise ValueError("rollout.dynamic_sampling drops unanimous groups; rollout.group is 1")

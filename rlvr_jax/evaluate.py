@@ -52,7 +52,7 @@ def report(judged: Judged) -> EvalReport:
     """The numbers of a judged batch."""
     shape = (len(judged.problems), judged.group)
     return EvalReport.build(
-        judged.correct_NG,
+        judged.accurate_NG,
         judged.reward_NG,
         judged.samples.length_B.reshape(shape),
         np.where(judged.samples.eos_B, "eos", "length").reshape(shape).tolist(),

@@ -106,7 +106,7 @@ def sample_row(
         "prompt": prompt,
         "gold": problem.answer if verdict.gold is None else verdict.gold,
         "completion": completion.text,
-        "correct": verdict.correct,
+        "correct": verdict.accurate,
         "status": verdict.status,
         "score": plain_number("score", verdict.score),
         "reason": verdict.reason,

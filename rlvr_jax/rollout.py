@@ -91,10 +91,14 @@ class Judged:
         return np.array([v.correct for v in self.verdicts]).reshape(-1, self.group)
 
     @property
+    def accurate_NG(self) -> np.ndarray:
+        return np.array([v.accurate for v in self.verdicts]).reshape(-1, self.group)
+
+    @property
     def parts_CNG(self) -> np.ndarray:
         """float32: every part of the verdicts, by name in alphabetical order; 0 where one lacks it.
-        The score itself where no verdict has parts."""
-        names = sorted({name for v in self.verdicts for name in v.parts})
+        The score itself where no verdict has parts.  "accuracy" is for evaluations alone."""
+        names = sorted({name for v in self.verdicts for name in v.parts} - {"accuracy"})
         rows = [[v.parts.get(name, 0.0) for v in self.verdicts] for name in names]
         rows = rows or [[v.score for v in self.verdicts]]
         return np.array(rows, np.float32).reshape(len(rows), -1, self.group)

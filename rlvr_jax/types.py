@@ -71,5 +71,12 @@ class Verdict:
 
     @property
     def correct(self) -> bool:
-        """The answer itself was accepted: part "correct" if there is one, else score > 0."""
+        """The answer itself was accepted, as far as training is told: part "correct" if there is
+        one, else score > 0."""
         return self.status == "scored" and self.parts.get("correct", self.score) > 0
+
+    @property
+    def accurate(self) -> bool:
+        """The answer is right: what evaluations count.  Part "accuracy" of a reward that pays by
+        another rule, else `correct`."""
+        return self.status == "scored" and self.parts.get("accuracy", self.correct) > 0

@@ -51,6 +51,7 @@ REFUSED = [
     ),
     (dict(rollout={"group": 1}), "rollout.group is 1"),
     (dict(advantage={"name": "passk", "k": 9}, rollout={"group": 8}), "k = 9"),
+    (dict(advantage={"name": "passk", "k": 8}, rollout={"group": 8}), "teaches nothing"),
     (
         dict(advantage={"name": "batch_mean"}, rollout={"group": 1, "dynamic_sampling": True}),
         "unanimous",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rlvr_jax.analysis.metric_names import describe
+from rlvr_jax.evaluate import report
 from rlvr_jax.generate import Address, DecodeConfig
 from rlvr_jax.log import Clock
 from rlvr_jax.rollout import (
@@ -219,3 +220,18 @@ def test_a_prompt_over_the_limit_is_named():
 def test_impossible_settings_are_refused(fields):
     with pytest.raises(ValueError, match="rollout"):
         RolloutConfig(**fields)
+
+
+def test_evaluations_count_what_is_right_and_training_hears_what_was_paid():
+    judged = roll("1.", "1.", "0.", "0.")
+    paid = [
+        dataclasses.replace(
+            v, status="scored", score=float(i % 2), parts={"correct": i % 2, "accuracy": v.score}
+        )
+        for i, v in enumerate(judged.verdicts)
+    ]
+    judged = dataclasses.replace(judged, verdicts=paid)
+    assert judged.correct_NG.tolist() == [[False, True], [False, True]]
+    assert judged.accurate_NG.tolist() == [[True, True], [False, False]]
+    assert judged.parts_CNG.shape[0] == 1
+    assert report(judged).avg.value == 0.5 and report(judged).pass_at[2].value == 0.5

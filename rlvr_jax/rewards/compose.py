@@ -65,6 +65,8 @@ class Compose(Wrapper):
             return dataclasses.replace(main, status="unknown", reason=reason, score=0.0, parts={})
         shut = next((gate for gate in self.gates if not by_name[gate].correct), None)
         parts = {"correct": float(main.correct and shut is None)} | scores
+        if "accuracy" in main.parts:  # a control stands in for the verifier
+            parts["accuracy"] = main.parts["accuracy"]
         if shut is not None:
             reason = f"gate_{shut}:{by_name[shut].reason}"
             return dataclasses.replace(

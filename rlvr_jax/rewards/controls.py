@@ -1,8 +1,8 @@
 """Rewards that say something else than the verifier: controls for spurious rewards and noise.
 
 Each wraps a reward, grades with it, and pays by another rule.  The wrapped verdict stays in the
-part "correct", so a run under a control still shows its accuracy (under "label_noise": as far as
-the labels are right).
+part "accuracy", which evaluations count (under "label_noise": as far as the labels are right); all
+that training sees is what was paid.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Control(Wrapper):
         if verdict.status == "unknown" and self.kind in ("incorrect", "flip", "label_noise"):
             return verdict
         pays = float(self._pays(completion, problem, verdict, leaders))
-        parts = {"correct": float(verdict.correct), "control": pays}
+        parts = {"correct": pays, "accuracy": float(verdict.correct)}
         return dataclasses.replace(
             verdict, status="scored", score=pays, parts=parts, stage=f"control_{self.kind}"
         )

@@ -34,6 +34,7 @@ def config_of(name, steps=2):
     c.reward.name = "control"  # an untrained model earns nothing; this way there is something to do
     c.rl.steps = steps
     c.rollout.prompts = 4
+    c.rollout.group = 8
     c.rollout.dynamic_sampling = c.rollout.max_refills = None
     if PRESETS[name].overrides.get("rollout", {}).get("dynamic_sampling"):
         c.rollout.max_refills = 1

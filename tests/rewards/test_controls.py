@@ -1,6 +1,6 @@
 import pytest
 
-from rlvr_jax.rewards import grade_all
+from rlvr_jax.rewards import REWARDS, grade_all
 from rlvr_jax.rewards.controls import KINDS, Control, majorities, vote
 from rlvr_jax.types import Completion, Problem, Verdict
 
@@ -29,7 +29,14 @@ def test_fixed_rules():
 def test_accuracy_stays_visible():
     for kind in set(KINDS) - {"label_noise"}:
         verdicts = grade_all(Control(kind=kind), [Completion(text=TEXTS[0])], problems(1))
-        assert verdicts[0].correct and set(verdicts[0].parts) == {"correct", "control"}
+        assert verdicts[0].accurate and set(verdicts[0].parts) == {"correct", "accuracy"}
+        assert verdicts[0].correct == (verdicts[0].score > 0)  # training hears what was paid
+
+
+def test_accuracy_stays_visible_in_a_composition():
+    reward = REWARDS.make("compose", rewards=("format", "control"))
+    (verdict,) = grade_all(reward, [Completion(text=TEXTS[0])], problems(1))
+    assert verdict.parts["accuracy"] == 1.0
 
 
 def test_random_rates():
