@@ -153,6 +153,20 @@ class ModelConfig:
         pre, post = ("attn_norm", "mlp_norm"), ("attn_post_norm", "mlp_post_norm")
         return {"pre": pre, "post": post, "both": pre + post}[self.norms]
 
+    def for_length(self, length: int) -> ModelConfig:
+        """The model for sequences of `length` tokens: LongRoPE takes its long factors where they
+        are needed.  ValueError where the sequences are longer than the model can see."""
+        rope = self.attn.rope
+        if self.context and length > self.context:
+            raise ValueError(
+                f"prompt and completion have up to {length} tokens (decode.max_prompt_tokens + "
+                f"max_new_tokens); the model sees {self.context}"
+            )
+        if rope.kind != "longrope" or rope.long or length <= rope.original_context:
+            return self
+        attn = dataclasses.replace(self.attn, rope=dataclasses.replace(rope, long=True))
+        return dataclasses.replace(self, attn=attn)
+
     def local(self, layer: int) -> bool:
         """Does this layer use the sliding window?"""
         pattern = self.attn.local_pattern

@@ -8,6 +8,7 @@ a time is fetched from the devices.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import pathlib
@@ -19,7 +20,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from rlvr_jax.models import transformer
-from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.models.config import RUN_KEYS, ModelConfig
 from rlvr_jax.models.families import FAMILIES, Cell, config_of, config_to_json, family_of, layout
 from rlvr_jax.models.families.names import leaf_shapes, tensor_shapes
 from rlvr_jax.models.safetensors_file import (
@@ -71,6 +72,22 @@ def read_config(name: str) -> ModelConfig:
     except ValueError as error:
         raise ValueError(f"{path} is not JSON: {error}") from None
     return config_of(data)
+
+
+def with_architecture(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The `model` section with the architecture that its `path` names written out in full, so
+    that a run's own config.json needs the checkpoint no more.
+
+    ValueError for a key beside `path` that the checkpoint decides.
+    """
+    plain = dataclasses.asdict(read_config(values["path"]))
+    for key in values:
+        if key in plain and key not in RUN_KEYS:
+            raise ValueError(
+                f"config.model.{key} has no effect: the architecture comes from config.model.path "
+                f"(beside it may be set: {', '.join(k for k in RUN_KEYS if k != 'path')})"
+            )
+    return {k: v for k, v in plain.items() if k not in RUN_KEYS} | dict(values)
 
 
 def param_shapes(config: ModelConfig) -> Any:
