@@ -1,5 +1,5 @@
-"""A run's checkpoint as a Hugging Face folder: weights, config, tokenizer, and a card that says
-where they came from and what was measured."""
+"""Hugging Face folders: a run's checkpoint, with a card that says where it came from and what was
+measured; and the model of a GGUF file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ import jax
 from rlvr_jax.analysis.run_folder import read_run
 from rlvr_jax.config import RunConfig, from_json
 from rlvr_jax.models.config import ModelConfig
-from rlvr_jax.models.families import family_of
-from rlvr_jax.models.hf import write_model
+from rlvr_jax.models.families import config_to_json, family_of
+from rlvr_jax.models.gguf_file import open_gguf
+from rlvr_jax.models.hf import write_folder, write_model
 from rlvr_jax.report import headline, summarize, versions
 from rlvr_jax.setup import resolve_model, restore_params, stage_steps
 from rlvr_jax.sharding import MeshConfig, make_mesh
 from rlvr_jax.text import load_tokenizer, stop_ids
+from rlvr_jax.text.spm import spm_tokenizer
 
 
 def export(workdir: pathlib.Path, to: pathlib.Path, which: int | str, dtype: str | None) -> int:
@@ -28,8 +30,7 @@ def export(workdir: pathlib.Path, to: pathlib.Path, which: int | str, dtype: str
     dtype: float32 or bfloat16; None = as the run holds its parameters.  ValueError where `to` holds
     files already or no model family can express the model.
     """
-    if to.exists() and (not to.is_dir() or any(to.iterdir())):
-        raise ValueError(f'"{to}" exists already; export writes a new folder')
+    _refuse_to_overwrite(to)
     config = read_run_config(workdir)
     tokenizer = load_tokenizer(config.tokenizer)
     model = resolve_model(config, tokenizer)
@@ -39,6 +40,31 @@ def export(workdir: pathlib.Path, to: pathlib.Path, which: int | str, dtype: str
     write_tokenizer(to, tokenizer)
     (to / "README.md").write_text(card(workdir, config, model, index), "utf-8")
     return index
+
+
+def import_gguf(source: pathlib.Path, to: pathlib.Path, dtype: str) -> str:
+    """Write the model of a GGUF file to the new folder `to`; returns the model's name."""
+    _refuse_to_overwrite(to)
+    found = open_gguf(source)
+    tokenizer = spm_tokenizer(found.facts)
+    if "tokenizer.chat_template" in found.facts:
+        tokenizer.chat_template = found.facts["tokenizer.chat_template"]
+    keys = config_to_json(found.config) | special_ids(tokenizer)
+    write_folder(to, keys, found.tensors, dtype)
+    write_tokenizer(to, tokenizer)
+    name = str(found.facts.get("general.name", source.stem))
+    about = (
+        f"Weights dequantised to {dtype} from `{source.name}`; the tokenizer is rebuilt from it."
+    )
+    license = found.facts.get("general.license")
+    front = f"---\nlibrary_name: transformers\nlicense: {license}\n---\n\n" if license else ""
+    (to / "README.md").write_text(f"{front}# {name}\n\n{about}\n", "utf-8")
+    return name
+
+
+def _refuse_to_overwrite(to: pathlib.Path) -> None:
+    if to.exists() and (not to.is_dir() or any(to.iterdir())):
+        raise ValueError(f'"{to}" exists already; a new folder is written')
 
 
 def read_run_config(workdir: pathlib.Path) -> RunConfig:

@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import json
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -186,8 +186,6 @@ def write_model(
     special: ids of special tokens for config.json, null where not given.  ValueError where no
     family expresses the model.
     """
-    keys = config_to_json(config) | {"torch_dtype": dtype}
-    keys |= dict.fromkeys(SPECIAL) | dict(special or {})
     leaves = {path_name(p): leaf for p, leaf in jax.tree_util.tree_leaves_with_path(params)}
     sizes = {name: leaf.shape for name, leaf in leaves.items()}
     cells = layout(family_of(config).names, sizes)
@@ -199,10 +197,22 @@ def write_model(
         name: (shapes[name], functools.partial(_fetch, leaves, group))
         for name, group in groups.items()
     }
+    write_folder(folder, config_to_json(config) | dict(special or {}), tensors, dtype, shard_bytes)
+
+
+def write_folder(
+    folder: pathlib.Path,
+    keys: Mapping[str, Any],
+    tensors: Mapping[str, tuple[tuple[int, ...], Callable[[], np.ndarray]]],
+    dtype: str,
+    shard_bytes: int = SHARD_BYTES,
+) -> None:
+    """config.json from `keys`, and tensors by name -> (shape, function that gives the array)."""
     stored = np.dtype({"float32": np.float32, "bfloat16": DTYPES["BF16"]}[dtype])
     folder.mkdir(parents=True, exist_ok=True)
     write_files(folder, tensors, stored, shard_bytes)
-    (folder / "config.json").write_text(json.dumps(keys, indent=2) + "\n")
+    text = json.dumps(dict.fromkeys(SPECIAL) | dict(keys) | {"torch_dtype": dtype}, indent=2)
+    (folder / "config.json").write_text(text + "\n")
 
 
 def _fetch(leaves: Mapping[str, jax.Array], cells: Iterable[Cell]) -> np.ndarray:
