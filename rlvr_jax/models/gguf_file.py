@@ -87,7 +87,7 @@ def open_gguf(path: pathlib.Path) -> GgufModel:
 def _hf_name(name: str) -> str:
     """The Hugging Face name of a tensor; an unknown one stays, and the census names it."""
     parts = name.split(".")
-    if parts[0] == "blk" and len(parts) == 4 and parts[2] in BLOCK:
+    if parts[0] == "blk" and parts[3:] == ["weight"] and parts[2] in BLOCK:
         return f"model.layers.{parts[1]}.{BLOCK[parts[2]]}.{parts[3]}"
     return OUTSIDE.get(name, name)
 
@@ -116,10 +116,34 @@ def _gemma3(facts: Mapping[str, Any], vocab: int, tied: bool) -> ModelConfig:
         return own.pop(name, default)
 
     layers, width = take("block_count"), take("embedding_length")
+    config = ModelConfig(
+        family="gemma3_text",
+        context=take("context_length"),
+        vocab=vocab,
+        width=width,
+        layers=layers,
+        mlp_width=take("feed_forward_length"),
+        attn=_gemma3_attention(take, layers, width),
+        activation="gelu_tanh",
+        norm_eps=float(f"{take('attention.layer_norm_rms_epsilon'):.6g}"),  # stored in float32
+        norms="both",
+        norm_plus_one=True,
+        embed_scale=True,
+        tied_head=tied,
+        logit_softcap=take("final_logit_softcapping", 0.0),
+    )
+    if own:
+        raise ValueError(f"the GGUF file has keys that are not supported: {sorted(own)}")
+    return config
+
+
+def _gemma3_attention(take: Callable[..., Any], layers: int, width: int) -> AttentionConfig:
     heads, head_dim = take("attention.head_count"), take("attention.key_length", 256)
+    if take("attention.value_length", head_dim) != head_dim:
+        raise ValueError("gemma3.attention.value_length differs from key_length")
     every = take("attention.sliding_window_pattern", 6)
     kind, factor = take("rope.scaling.type", "none"), take("rope.scaling.factor", 1.0)
-    attn = AttentionConfig(
+    return AttentionConfig(
         heads=heads,
         kv_heads=take("attention.head_count_kv", heads),
         head_dim=head_dim,
@@ -131,22 +155,3 @@ def _gemma3(facts: Mapping[str, Any], vocab: int, tied: bool) -> ModelConfig:
         rope_theta_local=take("rope.freq_base_swa", 1e4),
         rope=RopeScaling(kind, factor) if kind != "none" else RopeScaling(),
     )
-    config = ModelConfig(
-        family="gemma3_text",
-        context=take("context_length"),
-        vocab=vocab,
-        width=width,
-        layers=layers,
-        mlp_width=take("feed_forward_length"),
-        attn=attn,
-        activation="gelu_tanh",
-        norm_eps=float(f"{take('attention.layer_norm_rms_epsilon'):.6g}"),  # stored in float32
-        norms="both",
-        norm_plus_one=True,
-        embed_scale=True,
-        tied_head=tied,
-        logit_softcap=take("final_logit_softcapping", 0.0),
-    )
-    if take("attention.value_length", head_dim) != head_dim or own:
-        raise ValueError(f"the GGUF file has keys that are not supported: {sorted(own)}")
-    return config

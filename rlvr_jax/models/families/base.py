@@ -236,10 +236,10 @@ _SCALING = {  # rope_type -> ours of each key
 def read_rope(keys: Keys, theta: float) -> dict[str, Any]:
     """rope_theta, rope and rotary_dim, from `rope_parameters` or from the older keys."""
     new = keys("rope_parameters", None)
-    given = dict(new or keys("rope_scaling", None) or {})
-    out = {"rope_theta": given.pop("rope_theta", None) or keys("rope_theta", theta)}
-    partial = given.pop("partial_rotary_factor", None)
-    partial = keys("partial_rotary_factor", 1.0) if partial is None else partial
+    old = keys("rope_scaling", None)
+    given = dict(new or old or {})
+    out = {"rope_theta": given.pop("rope_theta", keys("rope_theta", theta))}
+    partial = given.pop("partial_rotary_factor", keys("partial_rotary_factor", 1.0))
     head_dim = keys("head_dim", keys("hidden_size") // keys("num_attention_heads"))
     rotated = int(head_dim * partial)
     out["rotary_dim"] = 0 if rotated == head_dim else rotated

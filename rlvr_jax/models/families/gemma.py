@@ -89,7 +89,7 @@ class Gemma3(Family):
     names: ClassVar[Mapping[str, Tensor]] = GEMMA_NAMES
 
     def read(self, keys: Keys) -> ModelConfig:
-        every = keys("sliding_window_pattern", None) or keys("_sliding_window_pattern", 6)
+        every = keys("sliding_window_pattern", keys("_sliding_window_pattern", 6))
         flags = [bool((i + 1) % every) for i in range(keys("num_hidden_layers"))]
         local = windows(layer_types(keys, flags), keys("sliding_window", 4096))
         rope = self._rope(keys)
@@ -101,10 +101,11 @@ class Gemma3(Family):
     def _rope(self, keys: Keys) -> dict[str, Any]:
         """Both bases, from one dict a kind of layer (new) or from three keys (old)."""
         new = keys("rope_parameters", None) or {}
-        whole = dict(new.get("full_attention") or keys("rope_scaling", None) or {})
+        old = keys("rope_scaling", None)
+        whole = dict(new.get("full_attention") or old or {})
         near = dict(new.get("sliding_attention") or {})
-        theta = whole.pop("rope_theta", None) or keys("rope_theta", 1e6)
-        base = near.pop("rope_theta", None) or keys("rope_local_base_freq", 1e4)
+        theta = whole.pop("rope_theta", keys("rope_theta", 1e6))
+        base = near.pop("rope_theta", keys("rope_local_base_freq", 1e4))
         if read_scaling(near).kind != "none":
             raise ValueError("rope scaling of the sliding layers is not supported")
         return {
