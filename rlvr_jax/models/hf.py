@@ -8,9 +8,11 @@ a time is fetched from the devices.
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import functools
 import json
+import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -130,11 +132,15 @@ def _read_slice(found, cells: Mapping[tuple[int, ...], Cell], shape, index) -> n
     out = np.empty([len(span) for span in spans], shape.dtype)
     lead = len(next(iter(cells)))
     inner = [slice(span.start, span.stop) for span in spans[lead:]]
-    for at in np.ndindex(*out.shape[:lead]):
+
+    def read(at):
         cell = cells[tuple(spans[i][j] for i, j in enumerate(at))]
         rows, columns = inner[-1 if cell.transpose else 0], inner[0 if cell.transpose else -1]
         rows = slice(cell.start + rows.start, cell.start + rows.stop)
         read_into(out[at], found[cell.tensor], rows, columns, cell.transpose)
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:  # layers side by side
+        list(pool.map(read, np.ndindex(*out.shape[:lead])))
     return out
 
 

@@ -20,7 +20,7 @@ import numpy as np
 DTYPES = {"F32": np.dtype(np.float32), "F16": np.dtype(np.float16)}
 DTYPES["BF16"] = np.dtype(ml_dtypes.bfloat16)
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
-BLOCK = 1 << 22  # bytes read at a time
+BLOCK = 1 << 19  # bytes read at a time: a transposed block should fit the cache
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 
