@@ -229,7 +229,7 @@ def start_state(seed: int, model: ModelConfig, mesh: Mesh, tx) -> TrainState:
         return init_state(lambda: transformer.init(model, jax.random.key(seed)), tx, mesh)
     params = load_params(model.path, model, mesh)
     where = tree_shardings(jax.eval_shape(lambda p: state_of(p, tx), params), mesh)
-    # The loaded arrays become the state's own: no second copy.
+    # The loaded arrays become the state's own: no second copy on an accelerator.
     build = jax.jit(lambda p: state_of(p, tx), out_shardings=where, donate_argnums=0)
     return build(params)
 
