@@ -30,6 +30,10 @@ COMMANDS = {
     "report": Command("rlvr_jax.commands.report:main", "write report.html and plots of a run"),
     "grade": Command("rlvr_jax.grade:main", "grade saved generations with any reward"),
     "audit": Command("rlvr_jax.audit:main", "a verifier against cases with known verdicts"),
+    "export": Command(
+        "rlvr_jax.commands.export:main", "a run's checkpoint as a Hugging Face folder"
+    ),
+    "import": Command("rlvr_jax.commands.import_gguf:main", "a GGUF file as a Hugging Face folder"),
     "list": Command("rlvr_jax.commands.list:main", "what there is: tasks, rewards, algorithms"),
 }
 

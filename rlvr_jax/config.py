@@ -30,6 +30,7 @@ from rlvr_jax.generate import DecodeConfig
 from rlvr_jax.learner import OptimConfig
 from rlvr_jax.losses import KL, LOSSES, Correction, Objective
 from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.models.hf import with_architecture
 from rlvr_jax.packing import PackConfig
 from rlvr_jax.presets import preset
 from rlvr_jax.reference import ReferenceConfig
@@ -68,7 +69,7 @@ class RunConfig:
     seed: int = 0
     algorithm: str = "grpo"  # a row of presets.py
     stages: tuple[str, ...] = ("rl",)  # in order, each at most once
-    tokenizer: str = "char"  # "char", a folder, or a hub name
+    tokenizer: str = "char"  # "char", a folder, or a hub name; with model.path, that by default
     text: PromptFormat
     model: ModelConfig
     task: Any
@@ -204,7 +205,7 @@ def _plain_type(hint: Any) -> type:
 
 def build(config: Mapping[str, Any]) -> RunConfig:
     """The typed configuration.  ValueError naming the key for anything that cannot be meant."""
-    given = _given(config)
+    given = _with_checkpoint(_given(config))
     run = _assemble(given, _with_preset(given, given.get("algorithm", RunConfig.algorithm)))
     _check(run)
     _check_effects(run, given)
@@ -231,6 +232,9 @@ def _assemble(given: Mapping[str, Any], sections: Mapping[str, Any]) -> RunConfi
     terms["entropy_coef"] = parts["entropy"].coef
     parts["objective"] = _section("objective", sections.get("objective", {}), **terms)
     parts["aggregation"] = _with_length(parts["aggregation"], parts["decode"])
+    decode = parts["decode"]
+    longest = decode.max_prompt_tokens + decode.max_new_tokens
+    parts["model"] = parts["model"].for_length(longest)
     return RunConfig(**top, **parts)
 
 
@@ -239,6 +243,15 @@ def _with_length(aggregation: AggregationConfig, decode: DecodeConfig) -> Aggreg
     if aggregation.mode != "const" or aggregation.length_limit:
         return aggregation
     return dataclasses.replace(aggregation, length_limit=decode.max_new_tokens)
+
+
+def _with_checkpoint(given: dict[str, Any]) -> dict[str, Any]:
+    """With model.path the architecture is written out, and the tokenizer is the checkpoint's."""
+    model = given.get("model")
+    if not isinstance(model, Mapping) or not model.get("path"):
+        return given
+    path = _typed("model.path", model["path"], str)
+    return {"tokenizer": path} | given | {"model": with_architecture(model)}
 
 
 def _given(config: Mapping[str, Any]) -> dict[str, Any]:

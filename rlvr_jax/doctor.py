@@ -20,10 +20,9 @@ from rlvr_jax.config import RunConfig
 from rlvr_jax.experience import Extras, make_experience, micro_batches
 from rlvr_jax.generate import Address
 from rlvr_jax.invariants import KL_AT_START
-from rlvr_jax.learner import init_state, make_optimizer, make_scorer, make_update
-from rlvr_jax.models import transformer
+from rlvr_jax.learner import make_optimizer, make_scorer, make_update
 from rlvr_jax.rollout import CHECK, Judged, trained_mask
-from rlvr_jax.setup import open_actor
+from rlvr_jax.setup import open_actor, start_state
 from rlvr_jax.types import Completion
 
 PROMPTS, GROUP = 4, 4
@@ -48,7 +47,7 @@ def examine(config: RunConfig) -> Iterator[Row]:
         problems = [train[i] for i in range(min(PROMPTS, len(train)))]
         yield from _gold(actor, problems)
         tx = make_optimizer(config.optim, 1)
-        state = init_state(lambda: transformer.init(model, jax.random.key(config.seed)), tx, mesh)
+        state = start_state(config.seed, model, mesh, tx)
         yield Row("every parameter has a sharding rule", f"{_leaves(state)} leaves", "all", True)
         uids = list(range(len(problems)))
         address = Address(config.seed, CHECK, 0)

@@ -24,6 +24,7 @@ from rlvr_jax.learner import TrainState, init_state, make_optimizer, state_of
 from rlvr_jax.log import Clock, RunLog, StagePlan
 from rlvr_jax.models import transformer
 from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.models.hf import load_params
 from rlvr_jax.reference import Reference
 from rlvr_jax.rewards import make_grader
 from rlvr_jax.rollout import Actor, Judged
@@ -126,12 +127,23 @@ def stage_steps(config: RunConfig, stage: str) -> int:
 def resolve_model(config: RunConfig, tokenizer) -> ModelConfig:
     """The model with its vocabulary filled in from the tokenizer."""
     size = len(tokenizer)
-    if config.model.vocab and config.model.vocab < size:
+    if config.model.vocab and config.model.vocab < ordinary_size(tokenizer):
+        advice = "" if config.model.path else "; use 0 for the tokenizer's size"
         raise ValueError(
-            f"model.vocab is {config.model.vocab}, but the tokenizer has {size} ids; "
-            "use 0 for the tokenizer's size"
+            f"the model's embedding has {config.model.vocab} rows, but tokenizer "
+            f'"{config.tokenizer}" has {size} ids{advice}'
         )
     return dataclasses.replace(config.model, vocab=config.model.vocab or size)
+
+
+def ordinary_size(tokenizer) -> int:
+    """Ids of a tokenizer without the special tokens at its end: Gemma 3 has one for images, which
+    its text models have no embedding for and which text does not contain."""
+    size, special = len(tokenizer), set(tokenizer.all_special_ids)
+    added = tokenizer.added_tokens_decoder
+    while size - 1 in added and (size - 1 in special or added[size - 1].special):
+        size -= 1
+    return size
 
 
 def make_actor(config: RunConfig, model, tokenizer, mesh, grader, clock, sampling: SamplingConfig):
@@ -157,9 +169,10 @@ def open_actor(stack: contextlib.ExitStack, config: RunConfig, sampling: Samplin
     return make_actor(config, model, tokenizer, mesh, grader, Clock(), sampling), model, mesh
 
 
-def restore_params(config: RunConfig, model: ModelConfig, mesh: Mesh, workdir):
-    """(index, params) of the newest checkpoint; only reads, so the run may be going on."""
-    return read_params(workdir, state_shapes(config, model, mesh, {"stage": 0}).params)
+def restore_params(config: RunConfig, model: ModelConfig, mesh: Mesh, workdir, which="newest"):
+    """(index, params) of a checkpoint (an index, "newest" or "best"); only reads, so the run may
+    be going on."""
+    return read_params(workdir, state_shapes(config, model, mesh, {"stage": 0}).params, which)
 
 
 @contextlib.contextmanager
@@ -204,12 +217,21 @@ def open_run(config: RunConfig, workdir: str):
 
 
 def first_state(run: Run) -> TrainState:
-    """Fresh parameters and the first stage's optimizer."""
+    """The parameters a run starts from and the first stage's optimizer."""
     c = run.config
     optim = c.sft.optim if c.stages[0] == "sft" else c.optim
-    tx = make_optimizer(optim, 1)
-    key = jax.random.key(c.seed)
-    return init_state(lambda: transformer.init(run.model, key), tx, run.mesh)
+    return start_state(c.seed, run.model, run.mesh, make_optimizer(optim, 1))
+
+
+def start_state(seed: int, model: ModelConfig, mesh: Mesh, tx) -> TrainState:
+    """The checkpoint at model.path, else fresh parameters, under a new optimizer."""
+    if not model.path:
+        return init_state(lambda: transformer.init(model, jax.random.key(seed)), tx, mesh)
+    params = load_params(model.path, model, mesh)
+    where = tree_shardings(jax.eval_shape(lambda p: state_of(p, tx), params), mesh)
+    # The loaded arrays become the state's own: no second copy on an accelerator.
+    build = jax.jit(lambda p: state_of(p, tx), out_shardings=where, donate_argnums=0)
+    return build(params)
 
 
 def state_shapes(config: RunConfig, model: ModelConfig, mesh: Mesh, host: Mapping[str, Any]):

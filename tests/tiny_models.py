@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from rlvr_jax.models import transformer as tf
-from rlvr_jax.models.config import AttentionConfig, ModelConfig
+from rlvr_jax.models.config import AttentionConfig, ModelConfig, RopeScaling
 
 VOCAB = 14  # divides over a mesh of two
 PLAIN = ModelConfig(
@@ -38,6 +38,9 @@ EVERYTHING = dataclasses.replace(
         local_pattern=(1, 0),
         rope_theta=10000.0,
         rope_theta_local=100.0,
+        rope=RopeScaling("linear", factor=3.0),
+        rotary_dim=6,
+        rope_pattern=(1, 1, 0),
     ),
     activation="gelu_tanh",
     norm_plus_one=True,

@@ -20,33 +20,73 @@ def _activation(name, x):
     return _gelu_tanh(x) if name == "gelu_tanh" else x / (1 + np.exp(-x))
 
 
-def _rotate(x, positions, theta):
-    """x [S, d]: pairs (i, i + d/2) turned by position / theta^(2i/d)."""
-    half = x.shape[-1] // 2
-    angle = positions[:, None] / theta ** (np.arange(half) / half)
-    a, b = x[:, :half], x[:, half:]
-    turned = [a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)]
-    return np.concatenate(turned, -1)
+def _stretched(speed, i, rope):
+    """Radians a token of the i-th pair, of `speed` before the stretch."""
+    if rope.kind == "linear":
+        return speed / rope.factor
+    if rope.kind == "longrope":
+        return speed / (rope.long_factor if rope.long else rope.short_factor)[i]
+    if rope.kind == "llama3":
+        wavelength = 2 * np.pi / speed
+        if wavelength < rope.original_context / rope.high_freq_factor:
+            return speed
+        if wavelength > rope.original_context / rope.low_freq_factor:
+            return speed / rope.factor
+        smooth = rope.original_context / wavelength - rope.low_freq_factor
+        smooth /= rope.high_freq_factor - rope.low_freq_factor
+        return (1 - smooth) * speed / rope.factor + smooth * speed
+    return speed
+
+
+def _rotate(x, positions, a, local):
+    """x [S, d]: of its first r dimensions pairs (i, i + r/2) turned by position / theta^(2i/r)."""
+    own = local and a.rope_theta_local
+    theta, size = a.rope_theta_local if own else a.rope_theta, a.rotary_dim or a.head_dim
+    out = x.copy()
+    for i in range(size // 2):
+        speed = theta ** (-2 * i / size)
+        angle = positions * (speed if own else _stretched(speed, i, a.rope))
+        scale = 1.0 if own else a.rope.attention_factor
+        u, w = x[:, i], x[:, i + size // 2]
+        out[:, i] = scale * (u * np.cos(angle) - w * np.sin(angle))
+        out[:, i + size // 2] = scale * (w * np.cos(angle) + u * np.sin(angle))
+    return out
+
+
+def _mixture(h, p, config):
+    """Every token's top experts, one at a time."""
+    act, out = config.activation, np.zeros_like(h)
+    for t, x in enumerate(h):
+        score = np.exp(x @ p["router"] - (x @ p["router"]).max())
+        score /= score.sum()
+        chosen = np.argsort(-score, kind="stable")[: config.moe.top_k]
+        total = score[chosen].sum() if config.moe.normalize else 1.0
+        for e in chosen:
+            inner = _activation(act, x @ p["expert_gate"][e]) * (x @ p["expert_up"][e])
+            out[t] += score[e] / total * (inner @ p["expert_down"][e])
+    return out
 
 
 def _cap(x, cap):
     return cap * np.tanh(x / cap) if cap else x
 
 
-def _attention(h, p, config, positions, local):
+def _attention(h, p, config, positions, local, rotary):
     a, size = config.attn, len(positions)
-    theta = (a.rope_theta_local or a.rope_theta) if local else a.rope_theta
-    q, k, v = (
-        (h @ p[n] + p.get(f"{n}_bias", 0.0)).reshape(size, -1, a.head_dim) for n in ("q", "k", "v")
-    )
-    if a.qk_norm:
+    q, k, v = (h @ p[n] + p.get(f"{n}_bias", 0.0) for n in ("q", "k", "v"))
+    if a.qk_norm_whole:
+        q, k = _norm(q, p["q_norm"], config), _norm(k, p["k_norm"], config)
+    q, k, v = (x.reshape(size, -1, a.head_dim) for x in (q, k, v))
+    if a.qk_norm and not a.qk_norm_whole:
         q, k = _norm(q, p["q_norm"], config), _norm(k, p["k_norm"], config)
     distance = positions[:, None] - positions[None, :]
     allowed = (distance >= 0) & ((distance < a.window) if local else True)
     out = []
     for head in range(a.heads):
         shared = head // (a.heads // a.kv_heads)
-        qh, kh = _rotate(q[:, head], positions, theta), _rotate(k[:, shared], positions, theta)
+        qh, kh = q[:, head], k[:, shared]
+        if rotary:
+            qh, kh = _rotate(qh, positions, a, local), _rotate(kh, positions, a, local)
         score = _cap(qh @ kh.T * (a.query_scale or a.head_dim**-0.5), a.softcap)
         weight = np.where(allowed, np.exp(score - score.max()), 0.0)
         out.append(weight / weight.sum(-1, keepdims=True) @ v[:, shared])
@@ -67,10 +107,14 @@ def hidden_states(config: ModelConfig, params, tokens, start: int = 0) -> np.nda
         def norm(name, x, p=p):
             return _norm(x, p[name], config) if name in p else x
 
-        h = _attention(norm("attn_norm", x), p, config, positions, local)
+        rotary = bool(config.attn.rope_pattern[i % len(config.attn.rope_pattern)])
+        h = _attention(norm("attn_norm", x), p, config, positions, local, rotary)
         x = x + norm("attn_post_norm", h)
         h = norm("mlp_norm", x)
-        h = (_activation(config.activation, h @ p["gate"]) * (h @ p["up"])) @ p["down"]
+        if config.moe.experts:
+            h = _mixture(h, p, config)
+        else:
+            h = (_activation(config.activation, h @ p["gate"]) * (h @ p["up"])) @ p["down"]
         x = x + norm("mlp_post_norm", h)
     return _norm(x, top["final_norm"], config)
 

@@ -1,7 +1,8 @@
 """rlvr list: what there is to choose from.
 
 rlvr list                 everything, a line each
-rlvr list algorithms      one kind: algorithms, losses, advantages, rewards, tasks
+rlvr list algorithms      one kind: algorithms, losses, advantages, rewards, tasks,
+                          families
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ def main(args: Sequence[str]) -> int:
         return 0
     from rlvr_jax.advantages import ADVANTAGES
     from rlvr_jax.losses import LOSSES
+    from rlvr_jax.models.families import FAMILIES
     from rlvr_jax.rewards import REWARDS
     from rlvr_jax.tasks import TASKS
 
     kinds = {"losses": LOSSES, "advantages": ADVANTAGES, "rewards": REWARDS, "tasks": TASKS}
+    kinds["families"] = FAMILIES
     wanted = list(args) or ["algorithms", *kinds]
     for name in wanted:
         if name == "algorithms":

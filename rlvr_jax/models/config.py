@@ -4,6 +4,51 @@ from __future__ import annotations
 
 import dataclasses
 
+# Keys of ModelConfig that say how a model is run, not what it computes.
+RUN_KEYS = ("path", "param_dtype", "compute_dtype", "unroll", "remat")
+
+
+@dataclasses.dataclass(frozen=True)
+class RopeScaling:
+    """How the rotary frequencies are stretched beyond the context they were trained on."""
+
+    kind: str = "none"  # none | linear | llama3 | longrope
+    factor: float = 1.0  # linear and llama3: slow frequencies are divided by this
+    low_freq_factor: float = 1.0  # llama3: wavelengths above original_context / this are slow
+    high_freq_factor: float = 4.0  # llama3: wavelengths below original_context / this stay
+    original_context: int = 0  # llama3 and longrope: tokens of context before the stretch
+    short_factor: tuple[float, ...] = ()  # longrope: a divisor for each frequency
+    long_factor: tuple[float, ...] = ()
+    attention_factor: float = 1.0  # longrope: multiplies the rotated part of queries and keys
+    long: bool = False  # longrope: use long_factor; fixed for a run, so that sampler == scorer
+
+    def __post_init__(self):
+        if self.kind not in ("none", "linear", "llama3", "longrope"):
+            raise ValueError(
+                f"attn.rope.kind must be none, linear, llama3 or longrope; got {self.kind!r}"
+            )
+        if self.kind in ("llama3", "longrope") and self.original_context < 1:
+            raise ValueError(f'attn.rope.kind "{self.kind}" needs attn.rope.original_context')
+        if self.factor <= 0 or self.attention_factor <= 0:
+            raise ValueError("attn.rope.factor and attn.rope.attention_factor must be positive")
+
+
+@dataclasses.dataclass(frozen=True)
+class MoeConfig:
+    """A mixture of experts in place of the MLP; Shazeer et al. 2017, arXiv 1701.06538."""
+
+    experts: int = 0  # 0 = one dense MLP
+    top_k: int = 1  # experts a token goes to
+    width: int = 0  # of each expert
+    normalize: bool = False  # weights of the chosen experts sum to 1
+
+    def __post_init__(self):
+        if self.experts and not (1 <= self.top_k <= self.experts and self.width > 0):
+            raise ValueError(
+                f"moe.top_k is 1 to moe.experts and moe.width is positive; got top_k {self.top_k}, "
+                f"experts {self.experts}, width {self.width}"
+            )
+
 
 @dataclasses.dataclass(frozen=True)
 class AttentionConfig:
@@ -15,12 +60,16 @@ class AttentionConfig:
     qkv_bias: bool = False
     out_bias: bool = False
     qk_norm: bool = False  # RMSNorm on queries and keys, per head
+    qk_norm_whole: bool = False  # that norm runs over all heads together (OLMo 2)
     softcap: float = 0.0  # scores -> cap * tanh(scores / cap); 0 = off
     query_scale: float = 0.0  # 0 = head_dim ** -0.5
     window: int = 0  # sliding window of the local layers, in tokens; 0 = off
     local_pattern: tuple[int, ...] = (1,)  # repeated over the layers; 1 = local (needs window)
     rope_theta: float = 10000.0
-    rope_theta_local: float = 0.0  # base of the local layers; 0 = the same
+    rope_theta_local: float = 0.0  # base of the local layers, never stretched; 0 = the same
+    rope: RopeScaling = RopeScaling()
+    rotary_dim: int = 0  # leading dimensions of a head that are rotated; 0 = all
+    rope_pattern: tuple[int, ...] = (1,)  # repeated over the layers; 0 = no rotation (SmolLM3)
 
     def __post_init__(self):
         if self.heads % self.kv_heads:
@@ -30,6 +79,20 @@ class AttentionConfig:
             )
         if self.head_dim % 2:
             raise ValueError(f"attn.head_dim must be even (rotary), got {self.head_dim}")
+        if self.rotary_dim % 2 or not 0 <= self.rotary_dim <= self.head_dim:
+            raise ValueError(
+                f"attn.rotary_dim is even and at most attn.head_dim, {self.head_dim}; "
+                f"got {self.rotary_dim}"
+            )
+        if self.rope.kind == "longrope":
+            sizes = len(self.rope.short_factor), len(self.rope.long_factor)
+            if sizes != (self.rotated // 2,) * 2:
+                raise ValueError(
+                    f"attn.rope.short_factor and long_factor need {self.rotated // 2} numbers "
+                    f"each, got {sizes[0]} and {sizes[1]}"
+                )
+        if self.qk_norm_whole and not self.qk_norm:
+            raise ValueError("attn.qk_norm_whole has no effect: attn.qk_norm is off")
         if not self.window and (self.rope_theta_local or self.local_pattern != (1,)):
             raise ValueError("attn.local_pattern and attn.rope_theta_local need attn.window > 0")
 
@@ -37,16 +100,28 @@ class AttentionConfig:
     def scale(self) -> float:
         return self.query_scale or self.head_dim**-0.5
 
+    @property
+    def rotated(self) -> int:
+        """Dimensions of a head that are rotated."""
+        return self.rotary_dim or self.head_dim
+
 
 @dataclasses.dataclass(frozen=True)
 class ModelConfig:
-    """A decoder-only transformer.  `vocab` 0 = the tokenizer's size."""
+    """A decoder-only transformer.  `vocab` 0 = the tokenizer's size.
 
+    With `path` the architecture is the checkpoint's; only `RUN_KEYS` may be set beside it.
+    """
+
+    path: str = ""  # a Hugging Face folder or hub name to start from; "" = fresh weights
+    family: str = ""  # model_type it is exported as; "" = the first that can express it
+    context: int = 0  # tokens it can see (max_position_embeddings); 0 = not limited
     vocab: int = 0
     width: int = 128
     layers: int = 2
     mlp_width: int = 512
     attn: AttentionConfig = AttentionConfig()
+    moe: MoeConfig = MoeConfig()
     activation: str = "silu"  # silu | gelu_tanh
     norm_eps: float = 1e-6
     norm_plus_one: bool = False  # scale by 1 + weight (Gemma)
@@ -78,7 +153,26 @@ class ModelConfig:
         pre, post = ("attn_norm", "mlp_norm"), ("attn_post_norm", "mlp_post_norm")
         return {"pre": pre, "post": post, "both": pre + post}[self.norms]
 
+    def for_length(self, length: int) -> ModelConfig:
+        """The model for sequences of `length` tokens: LongRoPE takes its long factors where they
+        are needed.  ValueError where the sequences are longer than the model can see."""
+        rope = self.attn.rope
+        if self.context and length > self.context:
+            raise ValueError(
+                f"prompt and completion have up to {length} tokens (decode.max_prompt_tokens + "
+                f"max_new_tokens); the model sees {self.context}"
+            )
+        if rope.kind != "longrope" or rope.long or length <= rope.original_context:
+            return self
+        attn = dataclasses.replace(self.attn, rope=dataclasses.replace(rope, long=True))
+        return dataclasses.replace(self, attn=attn)
+
     def local(self, layer: int) -> bool:
         """Does this layer use the sliding window?"""
         pattern = self.attn.local_pattern
         return bool(self.attn.window and pattern[layer % len(pattern)])
+
+    def rotary(self, layer: int) -> bool:
+        """Does this layer rotate its queries and keys?"""
+        pattern = self.attn.rope_pattern
+        return bool(pattern[layer % len(pattern)])

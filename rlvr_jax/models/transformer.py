@@ -8,9 +8,9 @@ they differ only in the `attend` function they hand to `run_layers`.
 
 from __future__ import annotations
 
-import dataclasses
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,8 @@ from flax import nnx
 from jax.sharding import Mesh
 
 from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.models.moe import mixture
+from rlvr_jax.models.rope import Rope, pick, rope_tables
 from rlvr_jax.sampling import NEG
 from rlvr_jax.sharding import constrain
 
@@ -26,33 +28,11 @@ Attend = Callable[..., tuple[jax.Array, Any]]
 """attend(q, k, v, cache, local) -> (output like q, new cache)."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Rope:
-    """Rotary tables of the tokens at hand, for the global and the local (sliding) layers."""
+class Layer(NamedTuple):
+    """What distinguishes one layer from the next: Python bools when unrolled, arrays in a scan."""
 
-    cos: tuple[jax.Array, jax.Array]  # f32 [..., 1, d/2]
-    sin: tuple[jax.Array, jax.Array]
-
-    def __call__(self, x: jax.Array, local) -> jax.Array:
-        """Rotate x [..., heads, d] by halves (the Hugging Face layout)."""
-        cos, sin = (_pick(local, table) for table in (self.cos, self.sin))
-        a, b = jnp.split(x.astype(jnp.float32), 2, axis=-1)
-        return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1).astype(x.dtype)
-
-
-def _pick(local, pair):
-    if isinstance(local, bool):
-        return pair[local]
-    return jnp.where(local, pair[1], pair[0])
-
-
-def rope_tables(config: ModelConfig, positions: jax.Array) -> Rope:
-    """Tables for `positions` [...] int32."""
-    half = config.attn.head_dim // 2
-    exponent = jnp.arange(half, dtype=jnp.float32) / half
-    thetas = (config.attn.rope_theta, config.attn.rope_theta_local or config.attn.rope_theta)
-    angles = [positions[..., None, None].astype(jnp.float32) / t**exponent for t in thetas]
-    return Rope(tuple(map(jnp.cos, angles)), tuple(map(jnp.sin, angles)))
+    local: Any  # sees only the sliding window
+    rotary: Any  # rotates queries and keys
 
 
 def rms_norm(x: jax.Array, weight: jax.Array, config: ModelConfig) -> jax.Array:
@@ -72,11 +52,15 @@ def linear(x: jax.Array, weight: jax.Array, bias: jax.Array | None = None) -> ja
     return y.reshape(*x.shape[:-1], weight.shape[-1])
 
 
-def _matrices(config: ModelConfig) -> dict[str, tuple[int, int]]:
-    """Shapes of one block's weight matrices."""
+def _matrices(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Shapes of one block's weight matrices, [in, out]; those of experts are stacked."""
     a, width = config.attn, config.width
     q, kv = a.heads * a.head_dim, a.kv_heads * a.head_dim
     shapes = {"q": (width, q), "k": (width, kv), "v": (width, kv), "o": (q, width)}
+    experts, inner = config.moe.experts, config.moe.width
+    if experts:
+        shapes |= {"router": (width, experts), "expert_down": (experts, inner, width)}
+        return shapes | {n: (experts, width, inner) for n in ("expert_gate", "expert_up")}
     shapes |= {n: (width, config.mlp_width) for n in ("gate", "up")}
     return shapes | {"down": (config.mlp_width, width)}
 
@@ -87,7 +71,8 @@ def _vectors(config: ModelConfig) -> dict[str, tuple[int, float]]:
     one = 0.0 if config.norm_plus_one else 1.0
     out = {f"{n}_bias": (shapes[n][1], 0.0) for n in ("q", "k", "v") if a.qkv_bias}
     out |= {"o_bias": (config.width, 0.0)} if a.out_bias else {}
-    out |= {f"{n}_norm": (a.head_dim, one) for n in ("q", "k") if a.qk_norm}
+    for n, heads in (("q", a.heads), ("k", a.kv_heads)) if a.qk_norm else ():
+        out[f"{n}_norm"] = (heads * a.head_dim if a.qk_norm_whole else a.head_dim, one)
     return out | {n: (config.width, one) for n in config.norm_names}
 
 
@@ -102,33 +87,37 @@ class Block(nnx.Module):
         self.config, start = config, 0
         residual = config.init_std / (2 * config.layers) ** 0.5
         for name, shape in _matrices(config).items():
-            std = residual if name in ("o", "down") else config.init_std
-            size = shape[0] * shape[1]
+            std = residual if name in ("o", "down", "expert_down") else config.init_std
+            size = math.prod(shape)
             value = std * noise[start : start + size].reshape(shape)
             setattr(self, name, nnx.Param(value.astype(config.param_dtype)))
             start += size
         for name, (size, value) in _vectors(config).items():
             setattr(self, name, nnx.Param(jnp.full(size, value, config.param_dtype)))
 
-    def __call__(self, x: jax.Array, rope: Rope, attend: Attend, cache, local):
-        x, cache = self._attention(x, rope, attend, cache, local)
+    def __call__(self, x: jax.Array, rope: Rope, attend: Attend, cache, layer: Layer):
+        x, cache = self._attention(x, rope, attend, cache, layer)
         h = self._norm("mlp_norm", x)
-        gate = _ACTIVATIONS[self.config.activation](linear(h, self.gate[...]))
-        h = linear(gate * linear(h, self.up[...]), self.down[...])
-        return x + self._norm("mlp_post_norm", h), cache
+        return x + self._norm("mlp_post_norm", self._mlp(h)), cache
 
-    def _attention(self, x, rope, attend, cache, local):
+    def _mlp(self, h):
+        act = ACTIVATIONS[self.config.activation]
+        if self.config.moe.experts:
+            experts = (self.expert_gate[...], self.expert_up[...], self.expert_down[...])
+            return mixture(h, self.router[...], experts, self.config.moe, act)
+        return linear(act(linear(h, self.gate[...])) * linear(h, self.up[...]), self.down[...])
+
+    def _attention(self, x, rope, attend, cache, layer):
         a, h = self.config.attn, self._norm("attn_norm", x)
         q, k, v = (
-            linear(h, getattr(self, n)[...], self._optional(f"{n}_bias")).reshape(
-                *x.shape[:-1], heads, a.head_dim
-            )
-            for n, heads in (("q", a.heads), ("k", a.kv_heads), ("v", a.kv_heads))
+            linear(h, getattr(self, n)[...], self._optional(f"{n}_bias")) for n in ("q", "k", "v")
         )
-        if a.qk_norm:
-            q = rms_norm(q, self.q_norm[...], self.config)
-            k = rms_norm(k, self.k_norm[...], self.config)
-        o, cache = attend(rope(q, local), rope(k, local), v, cache, local)
+        if a.qk_norm and a.qk_norm_whole:
+            q, k = self._norm("q_norm", q), self._norm("k_norm", k)
+        q, k, v = (y.reshape(*x.shape[:-1], -1, a.head_dim) for y in (q, k, v))
+        if a.qk_norm and not a.qk_norm_whole:
+            q, k = self._norm("q_norm", q), self._norm("k_norm", k)
+        o, cache = attend(rope(q, layer), rope(k, layer), v, cache, layer.local)
         o = linear(o.reshape(*x.shape[:-1], -1), self.o[...], self._optional("o_bias"))
         return x + self._norm("attn_post_norm", o), cache
 
@@ -140,12 +129,12 @@ class Block(nnx.Module):
         return x if weight is None else rms_norm(x, weight, self.config)
 
 
-_ACTIVATIONS = {"silu": jax.nn.silu, "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True)}
+ACTIVATIONS = {"silu": jax.nn.silu, "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True)}
 
 
 def block_size(config: ModelConfig) -> int:
     """Matrix entries of one block."""
-    return sum(rows * columns for rows, columns in _matrices(config).values())
+    return sum(math.prod(shape) for shape in _matrices(config).values())
 
 
 class Transformer(nnx.Module):
@@ -197,21 +186,22 @@ def run_layers(config: ModelConfig, layers, x, rope: Rope, attend: Attend, cache
     form: stacked arrays for a scan, a tuple when unrolled.  `config.unroll` chooses.
     """
 
-    def step(x, layer, cache, local):
-        x, cache = _block(config, layer)(x, rope, attend, cache, local)
+    def step(x, layer, cache, kind):
+        x, cache = _block(config, layer)(x, rope, attend, cache, Layer(*kind))
         return constrain(x, mesh, *(["batch"] + [None] * (x.ndim - 1))), cache
 
+    kinds = [Layer(config.local(i), config.rotary(i)) for i in range(config.layers)]
     if config.remat:
         step = jax.checkpoint(step, static_argnums=(3,) if config.unroll else ())
     if config.unroll:
         layers = layers if isinstance(layers, tuple) else unstack(config, layers)
         out = []
         for i, layer in enumerate(layers):
-            x, cache = step(x, layer, None if caches is None else caches[i], config.local(i))
+            x, cache = step(x, layer, None if caches is None else caches[i], kinds[i])
             out.append(cache)
         return x, tuple(out)
-    local = jnp.asarray([config.local(i) for i in range(config.layers)])
-    return jax.lax.scan(lambda x, s: step(x, *s), x, (layers, caches, local))
+    kinds = tuple(map(jnp.asarray, zip(*kinds, strict=True)))
+    return jax.lax.scan(lambda x, s: step(x, *s), x, (layers, caches, kinds))
 
 
 def unstack(config: ModelConfig, layers: dict) -> tuple[dict, ...]:
@@ -243,7 +233,7 @@ def attention_mask(config: ModelConfig, allowed: jax.Array, distance: jax.Array,
     if not config.attn.window:
         return allowed
     near = allowed & (distance < config.attn.window)
-    return _pick(local, (allowed, near))
+    return pick(local, (allowed, near))
 
 
 def attend_full(config: ModelConfig, allowed: jax.Array, positions: jax.Array, keep) -> Attend:

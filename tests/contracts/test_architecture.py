@@ -31,7 +31,7 @@ LAYERS = dict(
             "critic controllers",
             "config",
             "setup invariants",
-            "recipes doctor",
+            "recipes doctor export",
             "commands",
             "cli",
         )

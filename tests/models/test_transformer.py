@@ -10,10 +10,17 @@ import transformer_oracle as oracle
 from tiny_models import EVERYTHING, PLAIN, one_row, random_params, with_attn
 
 from rlvr_jax.models import transformer as tf
-from rlvr_jax.models.config import AttentionConfig, ModelConfig
+from rlvr_jax.models.config import AttentionConfig, ModelConfig, MoeConfig, RopeScaling
 
 TOKENS = np.random.default_rng(1).integers(0, PLAIN.vocab, 9)
 UNROLLED = dataclasses.replace(PLAIN, unroll=True)
+LONGROPE = RopeScaling(
+    "longrope",
+    original_context=8,
+    short_factor=(1.0, 1.5, 2.0, 3.0),
+    long_factor=(2.0, 3.0, 4.0, 9.0),
+    attention_factor=1.5,
+)
 
 
 def plain(config, allowed, positions):
@@ -46,6 +53,17 @@ SWITCHES = {
     "window": with_attn(UNROLLED, window=3),
     "local_pattern": with_attn(UNROLLED, window=3, local_pattern=(0, 1)),
     "rope_theta_local": with_attn(UNROLLED, window=3, rope_theta_local=20.0),
+    "rotary_dim": with_attn(UNROLLED, rotary_dim=4),
+    "rope_pattern": with_attn(UNROLLED, rope_pattern=(0, 1)),
+    "rope linear": with_attn(UNROLLED, rope=RopeScaling("linear", factor=8.0)),
+    "rope llama3": with_attn(
+        UNROLLED, rope_theta=20.0, rope=RopeScaling("llama3", factor=16.0, original_context=16)
+    ),
+    "rope longrope": with_attn(UNROLLED, rope=LONGROPE),
+    "rope longrope, long": with_attn(UNROLLED, rope=dataclasses.replace(LONGROPE, long=True)),
+    "qk_norm_whole": with_attn(UNROLLED, qk_norm=True, qk_norm_whole=True),
+    "moe": dataclasses.replace(UNROLLED, moe=MoeConfig(experts=5, top_k=2, width=12)),
+    "moe normalized": dataclasses.replace(UNROLLED, moe=MoeConfig(4, 3, 12, normalize=True)),
     "grouped queries": with_attn(UNROLLED, kv_heads=1),
     "everything": dataclasses.replace(EVERYTHING, unroll=True),
 }
@@ -193,6 +211,14 @@ def test_init_has_the_asked_spread_and_neutral_norms():
     [
         (lambda: AttentionConfig(heads=4, kv_heads=3), "multiple of attn.kv_heads"),
         (lambda: AttentionConfig(head_dim=7), "must be even"),
+        (lambda: AttentionConfig(head_dim=8, rotary_dim=3), "attn.rotary_dim is even"),
+        (lambda: AttentionConfig(head_dim=8, rotary_dim=10), "at most attn.head_dim, 8; got 10"),
+        (lambda: AttentionConfig(qk_norm_whole=True), "has no effect: attn.qk_norm is off"),
+        (lambda: AttentionConfig(head_dim=6, rope=LONGROPE), "need 3 numbers each, got 4 and 4"),
+        (lambda: RopeScaling("yarn"), "none, linear, llama3 or longrope"),
+        (lambda: RopeScaling("llama3"), "needs attn.rope.original_context"),
+        (lambda: RopeScaling("linear", factor=0.0), "must be positive"),
+        (lambda: MoeConfig(experts=2, top_k=3, width=4), "moe.top_k is 1 to moe.experts"),
         (lambda: AttentionConfig(rope_theta_local=5.0), "need attn.window > 0"),
         (lambda: AttentionConfig(local_pattern=(1, 0)), "need attn.window > 0"),
         (lambda: ModelConfig(activation="relu"), "silu, gelu_tanh"),

@@ -1,0 +1,313 @@
+"""What a family is, and reading a `config.json` so that nothing in it is overlooked."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from rlvr_jax.models.config import RUN_KEYS, AttentionConfig, ModelConfig, RopeScaling
+from rlvr_jax.models.families.names import LLAMA, Tensor
+from rlvr_jax.registry import Registry
+
+FAMILIES = Registry("model family")
+
+# Keys that say nothing about what the forward pass computes, or that only training code reads.
+_HARMLESS = """
+model_type architectures torch_dtype dtype transformers_version auto_map use_cache _name_or_path
+bos_token_id eos_token_id pad_token_id unk_token_id initializer_range attention_dropout
+resid_pdrop embd_pdrop hidden_dropout attn_implementation _attn_implementation_autoset
+cache_implementation pretraining_tp max_window_layers output_router_logits router_aux_loss_coef
+return_dict output_hidden_states output_attentions chunk_size_feed_forward id2label label2id
+is_encoder_decoder problem_type tokenizer_class unsloth_fixed unsloth_version num_logits_to_keep
+"""
+HARMLESS = frozenset(_HARMLESS.split())
+# Keys that would change the mathematics, and the values at which they do not.
+SWITCHED_OFF: dict[str, tuple[Any, ...]] = {
+    "attention_bias": (False,),
+    "mlp_bias": (False,),
+    "use_mrope": (False,),
+    "use_sliding_window": (False,),
+    "use_bidirectional_attention": (False,),
+    "quantization_config": (),
+    "attn_logit_softcapping": (0.0,),
+    "final_logit_softcapping": (0.0,),
+    "partial_rotary_factor": (1.0,),
+    "mlp_only_layers": ([],),
+    "decoder_sparse_step": (1,),
+    "interpolate_factor": (1,),
+    "full_attn_mod": (1,),
+    "lm_head_bias": (False,),
+}
+ACTIVATIONS = {"silu": "silu", "gelu_pytorch_tanh": "gelu_tanh"}
+_REQUIRED = object()
+
+
+class Keys:
+    """A config.json that remembers which of its keys were read."""
+
+    def __init__(self, data: Mapping[str, Any]):
+        self.data, self.read = data, set()
+
+    def __call__(self, name: str, default: Any = _REQUIRED) -> Any:
+        """The value; `default` where the key is absent or null; ValueError if that is not given."""
+        self.read.add(name)
+        value = self.data.get(name)
+        if value is None:
+            if default is _REQUIRED:
+                raise ValueError(f'config.json lacks "{name}"')
+            return default
+        return value
+
+    def check_all_read(self) -> None:
+        """ValueError naming every key whose effect would be lost."""
+        bad = []
+        for key, value in self.data.items():
+            if key in self.read or key in HARMLESS or value is None:
+                continue
+            if key not in SWITCHED_OFF or value not in SWITCHED_OFF[key]:
+                bad.append(f"{key}={value!r}")
+        if bad:
+            raise ValueError(
+                f'config.json of model_type "{self.data.get("model_type")}" has keys that are not '
+                f"supported: {', '.join(bad)}"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """Switches and names of one `model_type`; subclasses override what differs from Llama."""
+
+    model_type: ClassVar[str]
+    architecture: ClassVar[str]
+    names: ClassVar[Mapping[str, Tensor]] = LLAMA
+
+    def read(self, keys: Keys) -> ModelConfig:
+        """The model a config.json describes."""
+        return model(self, keys, attention(keys))
+
+    def write(self, c: ModelConfig) -> dict[str, Any]:
+        """The inverse; what this family cannot express is left out (`config_to_json` checks)."""
+        return basics(c)
+
+
+def config_of(data: Mapping[str, Any]) -> ModelConfig:
+    """The model that a config.json describes; ValueError naming what is not supported."""
+    kind = data.get("model_type")
+    if not isinstance(kind, str):
+        raise ValueError("config.json has no model_type")
+    keys = Keys(data)
+    try:
+        config = FAMILIES.make(kind).read(keys)
+    except (TypeError, KeyError) as error:
+        raise ValueError(f'config.json of model_type "{kind}" is malformed: {error}') from error
+    keys.check_all_read()
+    return config
+
+
+def _architecture(c: ModelConfig) -> ModelConfig:
+    """`c` with everything that a config.json does not say set to one value."""
+    plain = ModelConfig()
+    rope = dataclasses.replace(c.attn.rope, long=False)
+    fixed = {k: getattr(plain, k) for k in (*RUN_KEYS, "family", "init_std")}
+    attn = dataclasses.replace(c.attn, rope=rope, query_scale=c.attn.scale)
+    mlp_width = 0 if c.moe.experts else c.mlp_width
+    return dataclasses.replace(c, **fixed, attn=attn, mlp_width=mlp_width)
+
+
+def family_of(c: ModelConfig) -> Family:
+    """The family `c` is exported as: its own, else the first that expresses every switch."""
+    order = [c.family] if c.family else sorted(FAMILIES, key=lambda name: name != "llama")
+    wrong = {}
+    for name in order:
+        family = FAMILIES.make(name)
+        wrong[name] = _inexpressible(family, c)
+        if not wrong[name]:
+            return family
+    name = min(wrong, key=lambda name: len(wrong[name]))
+    raise ValueError(
+        f'no model family expresses this model; the nearest, "{name}", lacks '
+        f"{', '.join(wrong[name])}"
+    )
+
+
+def _inexpressible(family: Family, c: ModelConfig) -> list[str]:
+    """Switches of `c` that are lost on the way through a config.json of `family`."""
+    try:
+        back = family.read(Keys(family.write(c)))
+    except ValueError as error:
+        return [str(error)]
+    wanted, got = (dataclasses.asdict(_architecture(x)) for x in (c, back))
+    flat = [(k, wanted[k], got[k]) for k in wanted if k != "attn"]
+    flat += [(f"attn.{k}", v, got["attn"][k]) for k, v in wanted["attn"].items()]
+    return [f"{k}={v!r}" for k, v, other in flat if not _same(v, other)]
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=1e-9)
+    return a == b
+
+
+def config_to_json(c: ModelConfig) -> dict[str, Any]:
+    """The config.json of a model; ValueError where no family expresses it."""
+    family = family_of(c)
+    return {
+        "architectures": [family.architecture],
+        "model_type": family.model_type,
+    } | family.write(c)
+
+
+# Parts of a config.json that families share.
+
+
+def attention(keys: Keys, theta: float = 10000.0, **more: Any) -> AttentionConfig:
+    """Heads and rotation; `more` adds or replaces switches."""
+    heads, width = keys("num_attention_heads"), keys("hidden_size")
+    fields = {
+        "heads": heads,
+        "kv_heads": keys("num_key_value_heads", heads),
+        "head_dim": keys("head_dim", width // heads),
+        **read_rope(keys, theta),
+    }
+    return AttentionConfig(**(fields | more))
+
+
+def model(family: Family, keys: Keys, attn: AttentionConfig, **more: Any) -> ModelConfig:
+    """Sizes and the switches that most families share; `more` adds or replaces."""
+    plain = keys("hidden_act", "silu")
+    name = keys("hidden_activation", plain)  # Gemma's name for it goes first
+    if name not in ACTIVATIONS:
+        raise ValueError(f'hidden_act "{name}" is not supported ({", ".join(ACTIVATIONS)} are)')
+    fields = {
+        "family": family.model_type,
+        "context": keys("max_position_embeddings", 0),
+        "vocab": keys("vocab_size"),
+        "width": keys("hidden_size"),
+        "layers": keys("num_hidden_layers"),
+        "mlp_width": keys("intermediate_size"),
+        "attn": attn,
+        "activation": ACTIVATIONS[name],
+        "norm_eps": keys("rms_norm_eps", 1e-6),
+        "tied_head": keys("tie_word_embeddings", False),
+    }
+    return ModelConfig(**(fields | more))
+
+
+def basics(c: ModelConfig) -> dict[str, Any]:
+    """The keys that every family writes."""
+    a = c.attn
+    act = {ours: theirs for theirs, ours in ACTIVATIONS.items()}[c.activation]
+    return {
+        "vocab_size": c.vocab,
+        "hidden_size": c.width,
+        "intermediate_size": c.mlp_width,
+        "num_hidden_layers": c.layers,
+        "num_attention_heads": a.heads,
+        "num_key_value_heads": a.kv_heads,
+        "head_dim": a.head_dim,
+        "hidden_act": act,
+        "rms_norm_eps": c.norm_eps,
+        "tie_word_embeddings": c.tied_head,
+        "attention_bias": False,
+        **({"max_position_embeddings": c.context} if c.context else {}),
+        **write_rope(a),
+    }
+
+
+_SCALING = {  # rope_type -> ours of each key
+    "linear": {"factor": "factor"},
+    "llama3": {
+        "factor": "factor",
+        "low_freq_factor": "low_freq_factor",
+        "high_freq_factor": "high_freq_factor",
+        "original_max_position_embeddings": "original_context",
+    },
+    "longrope": {
+        "short_factor": "short_factor",
+        "long_factor": "long_factor",
+        "original_max_position_embeddings": "original_context",
+        "attention_factor": "attention_factor",
+    },
+}
+
+
+def read_rope(keys: Keys, theta: float) -> dict[str, Any]:
+    """rope_theta, rope and rotary_dim, from `rope_parameters` or from the older keys."""
+    new = keys("rope_parameters", None)
+    old = keys("rope_scaling", None)
+    given = dict(new or old or {})
+    out = {"rope_theta": given.pop("rope_theta", keys("rope_theta", theta))}
+    partial = given.pop("partial_rotary_factor", keys("partial_rotary_factor", 1.0))
+    head_dim = keys("head_dim", keys("hidden_size") // keys("num_attention_heads"))
+    rotated = int(head_dim * partial)
+    out["rotary_dim"] = 0 if rotated == head_dim else rotated
+    out["rope"] = read_scaling(given)
+    return out
+
+
+def read_scaling(given: Mapping[str, Any]) -> RopeScaling:
+    """A `rope_scaling` dict; ValueError naming a kind or key that is not supported."""
+    given = {k: v for k, v in given.items() if v is not None}
+    kind = given.pop("rope_type", None) or given.pop("type", None) or "default"
+    given.pop("type", None)
+    if kind == "default":
+        return RopeScaling()
+    if kind not in _SCALING:
+        allowed = ", ".join(("default", *_SCALING))
+        raise ValueError(f'rope scaling "{kind}" is not supported ({allowed} are)')
+    bad = [k for k in given if k not in _SCALING[kind]]
+    if bad:
+        raise ValueError(f'rope scaling "{kind}" has keys that are not supported: {bad}')
+    fields = {_SCALING[kind][k]: v for k, v in given.items()}
+    return RopeScaling(
+        kind, **{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+    )
+
+
+def write_rope(a: AttentionConfig) -> dict[str, Any]:
+    """`rope_theta`, and `rope_scaling` where there is one: the keys that every reader knows."""
+    out: dict[str, Any] = {"rope_theta": a.rope_theta}
+    if a.rope.kind != "none":
+        fields = {k: getattr(a.rope, ours) for k, ours in _SCALING[a.rope.kind].items()}
+        fields = {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
+        out["rope_scaling"] = {"rope_type": a.rope.kind} | fields
+    return out
+
+
+# Sliding windows.
+
+
+def windows(flags: Sequence[bool], window: int | None) -> dict[str, Any]:
+    """window and local_pattern for layers of which flags[i] are local."""
+    if not window or not any(flags):
+        return {}
+    return {"window": window, "local_pattern": shortest_pattern(flags)}
+
+
+def shortest_pattern(flags: Sequence[bool]) -> tuple[int, ...]:
+    """The shortest run whose repetition, cut at the end, is `flags`."""
+    for size in range(1, len(flags) + 1):
+        if all(bool(f) == bool(flags[i % size]) for i, f in enumerate(flags)):
+            return tuple(int(f) for f in flags[:size])
+    raise ValueError("a model needs at least one layer")
+
+
+def layer_types(keys: Keys, default: Sequence[bool]) -> list[bool]:
+    """Which layers are local, by `layer_types` where it is given."""
+    types = keys("layer_types", None)
+    if types is None:
+        return list(default)
+    bad = sorted({t for t in types if t not in ("full_attention", "sliding_attention")})
+    if bad or len(types) != len(default):
+        raise ValueError(
+            f"layer_types must hold full_attention or sliding_attention for each of the "
+            f"{len(default)} layers; got {len(types)} with {bad or 'known names'}"
+        )
+    return [t == "sliding_attention" for t in types]
+
+
+def write_layer_types(c: ModelConfig) -> list[str]:
+    names = ("full_attention", "sliding_attention")
+    return [names[c.local(i)] for i in range(c.layers)]

@@ -1,0 +1,150 @@
+"""A run that starts from a Hugging Face folder, and what `rlvr export` makes of it."""
+
+import dataclasses
+import json
+import pathlib
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rlvr_jax.config import build, from_json, to_json
+from rlvr_jax.export import export
+from rlvr_jax.models import transformer as tf
+from rlvr_jax.models.config import AttentionConfig, ModelConfig
+from rlvr_jax.models.hf import load_params, read_config, write_model
+from rlvr_jax.recipes.pipeline import run_pipeline
+from rlvr_jax.setup import restore_params
+from rlvr_jax.sharding import MeshConfig, make_mesh
+from rlvr_jax.text import char_tokenizer, load_tokenizer, stop_ids
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "recipes"))
+from tiny import get_config  # noqa: E402
+
+MODEL = ModelConfig(
+    family="qwen3",
+    context=64,
+    vocab=128,
+    width=32,
+    layers=2,
+    mlp_width=64,
+    attn=AttentionConfig(heads=2, kv_heads=1, head_dim=16, qk_norm=True),
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A checkpoint with a tokenizer, as from the hub."""
+    path = tmp_path_factory.mktemp("hub") / "tiny-model"
+    write_model(path, MODEL, tf.init(MODEL, jax.random.key(3)), "float32")
+    char_tokenizer().save_pretrained(path)
+    return path
+
+
+def settings(folder, **model):
+    c = get_config()
+    c.stages, c.sft = ("rl",), None
+    c.model = {"path": str(folder)} | model
+    c.rl.steps = 3
+    c.rollout.dynamic_sampling = c.rollout.max_refills = None
+    return c
+
+
+@pytest.fixture(scope="module")
+def run(folder, tmp_path_factory):
+    """(folder of a run of three steps of RL, its typed configuration)."""
+    workdir, config = tmp_path_factory.mktemp("runs") / "three", build(settings(folder))
+    run_pipeline(config, str(workdir))
+    return workdir, config
+
+
+def logits(config, params, tokens):
+    positions = jnp.broadcast_to(jnp.arange(tokens.shape[1]), tokens.shape)
+    allowed = positions[:, :, None] >= positions[:, None, :]
+    attend = tf.attend_full(config, allowed, positions, lambda k, v: None)
+    hidden, _ = tf.forward(config, params, jnp.asarray(tokens), positions, attend)
+    return np.asarray(tf.logits_of(config, tf.head_weight(params), hidden))
+
+
+def test_a_path_brings_architecture_and_tokenizer(folder):
+    config = build(settings(folder, param_dtype="bfloat16"))
+    assert config.tokenizer == str(folder)
+    expected = dataclasses.replace(MODEL, path=str(folder), param_dtype="bfloat16")
+    assert dataclasses.replace(config.model, init_std=MODEL.init_std) == expected
+    assert from_json(json.loads(json.dumps(to_json(config)))) == config
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ({"width": 32}, "config.model.width has no effect: the architecture comes from"),
+        ({"attn": {"heads": 2}}, "config.model.attn has no effect"),
+        ({"param_dtype": "float16"}, "float32, bfloat16"),
+    ],
+)
+def test_what_the_checkpoint_decides_may_not_be_set(folder, model, said):
+    with pytest.raises(ValueError, match=said):
+        build(settings(folder, **model))
+
+
+def test_sequences_longer_than_the_context_are_refused(folder):
+    c = settings(folder)
+    c.decode.max_new_tokens = 60
+    with pytest.raises(ValueError, match="up to 68 tokens .* the model sees 64"):
+        build(c)
+
+
+def test_a_run_starts_from_the_checkpoint_and_export_gives_its_logits(run, folder, tmp_path):
+    torch = pytest.importorskip("torch", reason="parity needs torch (the test extra)")
+    from transformers import AutoModelForCausalLM
+
+    workdir, config = run
+    mesh = make_mesh(MeshConfig(), jax.devices()[:1])
+    index, params = restore_params(config, config.model, mesh, workdir)
+    start = load_params(str(folder), config.model, mesh)
+    moved = max(
+        float(jnp.abs(a - b).max())
+        for a, b in zip(jax.tree.leaves(params), jax.tree.leaves(start), strict=True)
+    )
+    assert index == 3 and 0 < moved < 0.02  # three steps of Adam at 1e-3, not another start
+    assert export(workdir, tmp_path / "out", "newest", None) == 3
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    tokens = np.random.default_rng(0).integers(0, 128, (2, 12))
+    with torch.no_grad():
+        theirs = model(torch.tensor(tokens)).logits.numpy()
+    np.testing.assert_allclose(logits(config.model, params, tokens), theirs, atol=1e-4)
+
+
+def test_the_folder_is_whole(run, tmp_path):
+    workdir, _ = run
+    export(workdir, tmp_path / "out", 2, "bfloat16")
+    tokenizer = load_tokenizer(str(tmp_path / "out"))
+    assert tokenizer.get_vocab() == char_tokenizer().get_vocab()
+    assert stop_ids(tokenizer) == stop_ids(char_tokenizer())
+    card = (tmp_path / "out" / "README.md").read_text()
+    for words in ("checkpoint 2, after step 2 of 3 of stage rl", "pass@1", "sha256 of the data"):
+        assert words in card
+    assert str(workdir.parent) not in card.split("## Configuration")[0]
+    back = read_config(str(tmp_path / "out"))
+    params = load_params(str(tmp_path / "out"), back, make_mesh(MeshConfig(), jax.devices()[:1]))
+    assert jax.tree.leaves(params)[0].dtype == jnp.float32
+
+
+def test_a_native_model_is_exported_as_the_family_that_fits(tmp_path):
+    plain = dataclasses.replace(MODEL, family="", attn=AttentionConfig(2, 1, 16))
+    write_model(tmp_path, plain, tf.init(plain, jax.random.key(0)), "float32")
+    assert read_config(str(tmp_path)).family == "llama"
+    odd = dataclasses.replace(plain, embed_scale=True)
+    with pytest.raises(ValueError, match='nearest, "llama", lacks embed_scale=True'):
+        write_model(tmp_path, odd, tf.init(odd, jax.random.key(0)), "float32")
+
+
+def test_export_overwrites_nothing(run, tmp_path):
+    (tmp_path / "something").write_text("mine")
+    with pytest.raises(ValueError, match="exists already"):
+        export(run[0], tmp_path, "newest", None)
+    with pytest.raises(ValueError, match="no checkpoint 7 .* there are"):
+        export(run[0], tmp_path / "new", 7, None)
+    assert not (tmp_path / "new").exists()
