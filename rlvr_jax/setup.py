@@ -12,18 +12,26 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import optax
 from jax.sharding import Mesh
 
-from rlvr_jax.checkpoint import Checkpoints, read_params
+from rlvr_jax.checkpoint import (
+    Checkpoints,
+    find_checkpoint,
+    read_host,
+    read_params,
+    read_reference,
+)
 from rlvr_jax.config import RunConfig, to_json
 from rlvr_jax.critic import critic_params
 from rlvr_jax.evalreport import EvalReport
 from rlvr_jax.evaluate import evaluate
 from rlvr_jax.generate import make_sampler
-from rlvr_jax.learner import TrainState, init_state, make_optimizer, state_of
+from rlvr_jax.learner import TrainState, init_state, make_optimizer, restart_optimizer, state_of
 from rlvr_jax.log import Clock, RunLog, StagePlan
 from rlvr_jax.models import transformer
 from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.models.lora import init_adapters, join, merge
 from rlvr_jax.reference import Reference
 from rlvr_jax.rewards import make_grader
 from rlvr_jax.rollout import Actor, Judged
@@ -76,6 +84,12 @@ class Run:
     reported: tuple[EvalReport, Judged] | None = None  # the last evaluation
     reference: Reference | None = None  # of the stage
 
+    def start_stage(self, state: TrainState, tx, place: Place) -> TrainState:
+        """What the stage at `place` begins with: see `start_stage` below."""
+        if state.frozen is not None:  # merging rounds: "after" is not quite "before" any more
+            self.reported = None
+        return start_stage(self.config, self.mesh, state, tx, place.stage)
+
     def evaluate(self, stage: str, step: int, phase: str, params) -> float:
         """Evaluate on the held-out problems, write it down, return pass@1.
 
@@ -96,7 +110,7 @@ class Run:
         c, stage, step = self.config, self.config.stages[place.stage], place.step
         last, value = step == steps, None
         if last or (c.eval.every and step % c.eval.every == 0):
-            value = self.evaluate(stage, step, "after" if last else "during", state.params)
+            value = self.evaluate(stage, step, "after" if last else "during", state.weights)
         if last or self.stop.requested or step % c.checkpoint.every == 0:
             with self.log.clock("ckpt"):
                 index = self.index(place)
@@ -104,7 +118,7 @@ class Run:
                     place.reference = self.reference.save(self.checkpoints, index)
                 self.checkpoints.save(
                     index,
-                    state,
+                    dataclasses.replace(state, frozen=None),  # it is the reference, saved once
                     dataclasses.asdict(place),
                     metric=value,
                     reference=place.reference,
@@ -124,14 +138,16 @@ def stage_steps(config: RunConfig, stage: str) -> int:
 
 
 def resolve_model(config: RunConfig, tokenizer) -> ModelConfig:
-    """The model with its vocabulary filled in from the tokenizer."""
+    """The model with its vocabulary filled in from the tokenizer, and the weight of adapters."""
     size = len(tokenizer)
     if config.model.vocab and config.model.vocab < size:
         raise ValueError(
             f"model.vocab is {config.model.vocab}, but the tokenizer has {size} ids; "
             "use 0 for the tokenizer's size"
         )
-    return dataclasses.replace(config.model, vocab=config.model.vocab or size)
+    return dataclasses.replace(
+        config.model, vocab=config.model.vocab or size, lora_scale=config.lora.scale
+    )
 
 
 def make_actor(config: RunConfig, model, tokenizer, mesh, grader, clock, sampling: SamplingConfig):
@@ -157,9 +173,16 @@ def open_actor(stack: contextlib.ExitStack, config: RunConfig, sampling: Samplin
     return make_actor(config, model, tokenizer, mesh, grader, Clock(), sampling), model, mesh
 
 
-def restore_params(config: RunConfig, model: ModelConfig, mesh: Mesh, workdir):
-    """(index, params) of the newest checkpoint; only reads, so the run may be going on."""
-    return read_params(workdir, state_shapes(config, model, mesh, {"stage": 0}).params)
+def restore_params(config: RunConfig, model: ModelConfig, mesh: Mesh, workdir, which="newest"):
+    """(index, plain parameters) of a checkpoint, adapters merged into their base; only reads, so
+    the run may be going on.  which: as for checkpoint.read_params."""
+    index = find_checkpoint(workdir, which)
+    shapes = state_shapes(config, model, mesh, read_host(workdir, index))
+    _, params = read_params(workdir, shapes.params, index)
+    if shapes.frozen is not None:
+        base = read_reference(workdir, shapes.frozen, index)
+        params = merge(join(base, params), model.lora_scale)
+    return index, params
 
 
 @contextlib.contextmanager
@@ -204,27 +227,41 @@ def open_run(config: RunConfig, workdir: str):
 
 
 def first_state(run: Run) -> TrainState:
-    """Fresh parameters and the first stage's optimizer."""
-    c = run.config
-    optim = c.sft.optim if c.stages[0] == "sft" else c.optim
-    tx = make_optimizer(optim, 1)
-    key = jax.random.key(c.seed)
-    return init_state(lambda: transformer.init(run.model, key), tx, run.mesh)
+    """Fresh parameters; the first stage brings the optimizer."""
+    key = jax.random.key(run.config.seed)
+    return init_state(lambda: transformer.init(run.model, key), optax.identity(), run.mesh)
+
+
+def start_stage(config: RunConfig, mesh: Mesh, state: TrainState, tx, index: int) -> TrainState:
+    """What stage `index` begins with: a new optimizer, and where the stage trains adapters, fresh
+    ones over the policy as it is.  Adapters of the stage before become part of the base, so that
+    the base without adapters is the policy at the start of a stage: its reference."""
+    base = merge(state.weights, config.lora.scale)
+    if not config.lora.trains(config.stages[index]):
+        return restart_optimizer(dataclasses.replace(state, params=base, frozen=None), tx, mesh)
+    key = jax.random.fold_in(jax.random.key(config.seed), 1 + index)
+    state = init_state(lambda: init_adapters(config.lora, base, key), tx, mesh)
+    return dataclasses.replace(state, frozen=base)
 
 
 def state_shapes(config: RunConfig, model: ModelConfig, mesh: Mesh, host: Mapping[str, Any]):
     """Shapes and shardings of the training state at the place `host`, without making it.
 
-    Optimizers of all stages have one structure; a stage of RL may add a critic.
+    Optimizers of all stages have one structure; a stage of RL may add a critic.  `frozen` is the
+    base of a stage that trains adapters: a checkpoint holds it as its reference.
     """
     tx = make_optimizer(config.optim, 1)
 
     def build():
-        state = state_of(transformer.init(model, jax.random.key(0)), tx)
-        if config.critic.enabled and config.stages[host["stage"]] == "rl":
-            critic = critic_params(config.critic, model, state.params)
+        stage, key = config.stages[host["stage"]], jax.random.key(0)
+        base, adapters = transformer.init(model, key), None
+        if config.lora.trains(stage):
+            adapters = init_adapters(config.lora, base, key)
+        state = state_of(base if adapters is None else adapters, tx)
+        if config.critic.enabled and stage == "rl":
+            critic = critic_params(config.critic, model, base)
             state = dataclasses.replace(state, critic=state_of(critic, tx))
-        return state
+        return state if adapters is None else dataclasses.replace(state, frozen=base)
 
     shapes = jax.eval_shape(build)
     return jax.tree.map(

@@ -57,6 +57,7 @@ class ModelConfig:
     init_std: float = 0.02
     param_dtype: str = "float32"
     compute_dtype: str = "float32"
+    lora_scale: float = 1.0  # weight of adapters where there are any (lora.LoraConfig.scale)
     unroll: bool = True  # python loop over layers (fast on CPU); False = scan (fast to compile)
     remat: bool = False  # recompute each block in the backward pass
 

@@ -18,6 +18,7 @@ from flax import nnx
 from jax.sharding import Mesh
 
 from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.models.lora import A, B, adapter_names
 from rlvr_jax.sampling import NEG
 from rlvr_jax.sharding import constrain
 
@@ -113,24 +114,29 @@ class Block(nnx.Module):
     def __call__(self, x: jax.Array, rope: Rope, attend: Attend, cache, local):
         x, cache = self._attention(x, rope, attend, cache, local)
         h = self._norm("mlp_norm", x)
-        gate = _ACTIVATIONS[self.config.activation](linear(h, self.gate[...]))
-        h = linear(gate * linear(h, self.up[...]), self.down[...])
+        gate = _ACTIVATIONS[self.config.activation](self._linear("gate", h))
+        h = self._linear("down", gate * self._linear("up", h))
         return x + self._norm("mlp_post_norm", h), cache
 
     def _attention(self, x, rope, attend, cache, local):
         a, h = self.config.attn, self._norm("attn_norm", x)
         q, k, v = (
-            linear(h, getattr(self, n)[...], self._optional(f"{n}_bias")).reshape(
-                *x.shape[:-1], heads, a.head_dim
-            )
+            self._linear(n, h).reshape(*x.shape[:-1], heads, a.head_dim)
             for n, heads in (("q", a.heads), ("k", a.kv_heads), ("v", a.kv_heads))
         )
         if a.qk_norm:
             q = rms_norm(q, self.q_norm[...], self.config)
             k = rms_norm(k, self.k_norm[...], self.config)
         o, cache = attend(rope(q, local), rope(k, local), v, cache, local)
-        o = linear(o.reshape(*x.shape[:-1], -1), self.o[...], self._optional("o_bias"))
+        o = self._linear("o", o.reshape(*x.shape[:-1], -1))
         return x + self._norm("attn_post_norm", o), cache
+
+    def _linear(self, name: str, x: jax.Array) -> jax.Array:
+        """x through matrix `name`, with its bias and its adapter where the block has them."""
+        y = linear(x, getattr(self, name)[...], self._optional(f"{name}_bias"))
+        if (a := self._optional(name + A)) is None:
+            return y
+        return y + self.config.lora_scale * linear(linear(x, a), self._optional(name + B))
 
     def _optional(self, name: str):
         return getattr(self, name)[...] if hasattr(self, name) else None
@@ -177,7 +183,14 @@ def init(config: ModelConfig, key: jax.Array) -> Params:
 
 def _block(config: ModelConfig, layer: dict) -> Block:
     """The block module around one layer's arrays (at trace time; costs nothing at run time)."""
-    graph, state = nnx.split(nnx.eval_shape(lambda: Block(config, jnp.zeros(block_size(config)))))
+
+    def build():
+        block = Block(config, jnp.zeros(block_size(config)))
+        for name in adapter_names(layer):
+            setattr(block, name, nnx.Param(jnp.zeros(layer[name].shape)))
+        return block
+
+    graph, state = nnx.split(nnx.eval_shape(build))
     nnx.replace_by_pure_dict(state, layer)
     return nnx.merge(graph, state)
 

@@ -105,7 +105,7 @@ def scanned():
 def test_unrolling_and_recomputing_change_no_gradient(scanned, change):
     config = dataclasses.replace(EVERYTHING, **change)
     value, grads = value_and_grads(config, random_params(EVERYTHING))
-    assert value == pytest.approx(scanned[0], rel=1e-5)
+    assert value == pytest.approx(scanned[0], abs=1e-4)  # a sum of sines, nearly cancelled
     largest = max(np.abs(g).max() for g in jax.tree.leaves(scanned[1]))
     for a, b in zip(jax.tree.leaves(grads), jax.tree.leaves(scanned[1]), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5 * largest)
