@@ -203,6 +203,12 @@ def embed(config: ModelConfig, params: Params, tokens: jax.Array) -> jax.Array:
     return x
 
 
+REMAT = {  # what the backward pass finds instead of recomputing it; block inputs are always kept
+    "full": jax.checkpoint_policies.nothing_saveable,
+    "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,  # the linears, no scores
+}
+
+
 def run_layers(config: ModelConfig, layers, x, rope: Rope, attend: Attend, caches=None, mesh=None):
     """All blocks in turn; returns the hidden states and the new caches.
 
@@ -214,8 +220,9 @@ def run_layers(config: ModelConfig, layers, x, rope: Rope, attend: Attend, cache
         x, cache = _block(config, layer)(x, rope, attend, cache, local)
         return constrain(x, mesh, *(["batch"] + [None] * (x.ndim - 1))), cache
 
-    if config.remat:
-        step = jax.checkpoint(step, static_argnums=(3,) if config.unroll else ())
+    if config.remat != "none":
+        policy, static = REMAT[config.remat], (3,) if config.unroll else ()
+        step = jax.checkpoint(step, policy=policy, static_argnums=static)
     if config.unroll:
         layers = layers if isinstance(layers, tuple) else unstack(config, layers)
         out = []
