@@ -192,7 +192,7 @@ def _attend_cached(config: ModelConfig, state: DecodeState) -> tf.Attend:
     return attend
 
 
-def _decode_one(static: _Static, params, layers, state: DecodeState):
+def _decode_one(static: _Static, params, state: DecodeState):
     """Feed the last token, sample the next: the new state and (token, logp) [N, G]."""
     config = static.model
     position = state.prompt_len_N[:, None] + state.time - 1
@@ -203,7 +203,7 @@ def _decode_one(static: _Static, params, layers, state: DecodeState):
     else:
         caches = (state.prompt_kv, state.kv)
     attend = _attend_cached(config, state)
-    x, kv = tf.run_layers(config, layers, x, rope, attend, caches, static.mesh)
+    x, kv = tf.run_layers(config, params["layers"], x, rope, attend, caches, static.mesh)
     hidden = tf.rms_norm(x, params["final_norm"], config)
     z = tf.logits_of(config, tf.head_weight(params), hidden, static.mesh)
     z = sampling_logits(z, static.sampling)
@@ -222,10 +222,9 @@ def _decode_one(static: _Static, params, layers, state: DecodeState):
 def _advance(static: _Static, steps: int, params, state: DecodeState, until):
     """Sample until the completions have `until` tokens (at most `steps` more) or every row is done.
 
-    Returns the state and what the host needs: tokens and logp [N, G, steps], length, done, time.
+    params: from `tf.for_decoding`.  Returns the state and what the host needs: tokens and logp
+    [N, G, steps], length, done, time.
     """
-    layers = params["layers"]
-    layers = tf.unstack(static.model, layers) if static.model.unroll else layers
     start, slots = state.time, state.done_NG.shape
     buffers = jnp.zeros((*slots, steps), jnp.int32), jnp.zeros((*slots, steps), jnp.float32)
 
@@ -235,7 +234,7 @@ def _advance(static: _Static, steps: int, params, state: DecodeState, until):
     def step(carry):
         state, buffers = carry
         column = state.time - start
-        state, new = _decode_one(static, params, layers, state)
+        state, new = _decode_one(static, params, state)
         write = jax.lax.dynamic_update_slice_in_dim
         return state, tuple(
             write(b, x[..., None], column, axis=-1) for b, x in zip(buffers, new, strict=True)
@@ -310,6 +309,7 @@ def make_sampler(
         place = np.array([address.seed, address.stream, address.step], np.uint32)
         capacity = min(decode.chunk, decode.max_new_tokens)
         batch = batch if mesh is None else put_batch(batch, mesh)
+        params = tf.for_decoding(model, params)
         state, chunk = prefill(capacity, params, batch, place)
         out = Output.start(len(prompts) * group, limit)
         out.take(row, 0, jax.device_get(chunk))

@@ -9,6 +9,8 @@ they differ only in the `attend` function they hand to `run_layers`.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +22,7 @@ from jax.sharding import Mesh
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.lora import A, B, adapter_names
 from rlvr_jax.sampling import NEG
-from rlvr_jax.sharding import constrain
+from rlvr_jax.sharding import constrain, path_name
 
 Params = dict[str, Any]
 Attend = Callable[..., tuple[jax.Array, Any]]
@@ -234,9 +236,41 @@ def run_layers(config: ModelConfig, layers, x, rope: Rope, attend: Attend, cache
     return jax.lax.scan(lambda x, s: step(x, *s), x, (layers, caches, local))
 
 
+def for_decoding(config: ModelConfig, params: Params) -> Params:
+    """`params` as a loop over tokens wants them: leaves that the model casts to the compute dtype
+    on use are cast here, once, and layers unstacked where they are unrolled.  Gives the same bits;
+    float32 masters are read once a rollout instead of once a token.  Norms stay as they are: they
+    are computed in float32.  What needs no cast is handed on, not copied."""
+    found, tree = jax.tree_util.tree_flatten_with_path(params)
+    leaves = [leaf for _, leaf in found]
+    wide = [
+        i
+        for i, (path, leaf) in enumerate(found)
+        if leaf.dtype != config.compute_dtype and not _FLOAT32.search(path_name(path))
+    ]
+    cast = _cast([leaves[i] for i in wide], config.compute_dtype)
+    for i, leaf in zip(wide, cast, strict=True):
+        leaves[i] = leaf
+    params = jax.tree.unflatten(tree, leaves)
+    if not config.unroll or isinstance(params["layers"], tuple):
+        return params
+    return {**params, "layers": _unstacked(config, params["layers"])}
+
+
+_FLOAT32 = re.compile(r"norm$|^value_head/")  # leaves that are used in float32
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _cast(leaves: list, dtype: str) -> list:
+    return [x.astype(dtype) for x in leaves]
+
+
 def unstack(config: ModelConfig, layers: dict) -> tuple[dict, ...]:
     """The stacked layer dict as one dict a layer (do this outside a loop, not in its body)."""
     return tuple(jax.tree.map(lambda a, i=i: a[i], layers) for i in range(config.layers))
+
+
+_unstacked = jax.jit(unstack, static_argnums=0)
 
 
 def head_weight(params: Params) -> jax.Array:
