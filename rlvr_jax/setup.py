@@ -37,7 +37,7 @@ from rlvr_jax.rewards import make_grader
 from rlvr_jax.rollout import Actor, Judged
 from rlvr_jax.sampling import SamplingConfig
 from rlvr_jax.sharding import make_mesh, tree_shardings
-from rlvr_jax.text import load_tokenizer, stop_ids, vocab_size
+from rlvr_jax.text import load_tokenizer, stop_ids
 from rlvr_jax.types import Problem
 from rlvr_jax.workdir import Stop, claim_workdir
 
@@ -139,11 +139,11 @@ def stage_steps(config: RunConfig, stage: str) -> int:
 
 def resolve_model(config: RunConfig, tokenizer) -> ModelConfig:
     """The model with its vocabulary filled in from the tokenizer, and the weight of adapters."""
-    size = vocab_size(tokenizer)
+    size = len(tokenizer)
     if config.model.vocab and config.model.vocab < size:
         raise ValueError(
-            f"model.vocab is {config.model.vocab}, but ids of the tokenizer "
-            f'"{config.tokenizer}" go up to {size - 1}; use 0 for the tokenizer\'s size'
+            f"model.vocab is {config.model.vocab}, but the tokenizer has {size} ids; "
+            "use 0 for the tokenizer's size"
         )
     return dataclasses.replace(
         config.model, vocab=config.model.vocab or size, lora_scale=config.lora.scale

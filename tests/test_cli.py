@@ -59,7 +59,7 @@ def complaint(done: subprocess.CompletedProcess) -> str:
         ("optim.schedule=cosin", "cosine"),
         ("rollout.group=0", "rollout.group"),
         ("mesh.tensor=3", "mesh"),
-        ("model.vocab=100", 'ids of the tokenizer "char" go up to 127'),
+        ("model.vocab=100", "128 ids"),
         ("text.template=chat", "no chat template"),
         ("model.param_dtype=bfloat16", "without float32 masters"),
         ("learner.minibatches=0", "minibatches"),

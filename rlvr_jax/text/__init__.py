@@ -12,4 +12,3 @@ from rlvr_jax.text.encode import encode_prompt as encode_prompt
 from rlvr_jax.text.load import load_tokenizer as load_tokenizer
 from rlvr_jax.text.load import pad_id as pad_id
 from rlvr_jax.text.load import stop_ids as stop_ids
-from rlvr_jax.text.load import vocab_size as vocab_size

@@ -47,12 +47,6 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
         ) from error
 
 
-def vocab_size(tokenizer: PreTrainedTokenizerBase) -> int:
-    """Rows an embedding needs for every id: one more than the highest, which is more than
-    `len(tokenizer)` where ids have gaps."""
-    return 1 + max(tokenizer.get_vocab().values(), default=-1)
-
-
 def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
     """The id that fills unused positions: the pad token, else the end token.
 

@@ -6,11 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from transformers import PreTrainedTokenizerFast
 
-from rlvr_jax.text import char_tokenizer, load_tokenizer, pad_id, stop_ids, vocab_size
+from rlvr_jax.text import char_tokenizer, load_tokenizer, pad_id, stop_ids
 from rlvr_jax.text import load as load_module
 
 
@@ -130,14 +127,6 @@ def test_no_end_token_at_all():
     tokenizer.eos_token = None
     with pytest.raises(ValueError, match="no end token"):
         stop_ids(tokenizer)
-
-
-def test_the_vocabulary_reaches_to_the_highest_id():
-    tokenizer = char_tokenizer()
-    assert vocab_size(tokenizer) == len(tokenizer) == 128
-    ids = {"a": 0, "b": 1, "far": 900, "<unk>": 2}
-    gap = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel(ids, unk_token="<unk>")))
-    assert vocab_size(gap) == 901 > len(gap)
 
 
 def test_pad_falls_back_to_eos():
