@@ -52,7 +52,7 @@ class Address:
     """Where in the run's randomness a batch of rollouts lives."""
 
     seed: int
-    stream: int  # 0 training, 1 evaluation, 2 what the invariants use
+    stream: int  # 0 training, 1 evaluation, 2 what the invariants use, 3 rlvr sample
     step: int
 
 
@@ -286,17 +286,20 @@ def make_sampler(
     sampling: SamplingConfig,
     stop_ids: Sequence[int],
     mesh: Mesh | None = None,
+    watch: Callable[[Output], None] | None = None,
 ) -> Sampler:
     """Build the compiled pieces once and return the sampling function.
 
     sampler(params, prompts, uids, group, address): `prompts` are N lists of token ids, `uids` N
     integers that name them in the run's randomness; returns Samples with N * group rows.  `limit`
-    (at most decode.max_new_tokens) shortens the completions without a new compilation.
+    (at most decode.max_new_tokens) shortens the completions without a new compilation.  `watch`
+    looks at the buffers after every token.
     """
     if not stop_ids:
         raise ValueError("a sampler needs at least one end token id")
     static = _Static(model, sampling, tuple(int(i) for i in stop_ids), mesh)
     shards = 1 if mesh is None else batch_shards(mesh)
+    ahead, look = (1, watch) if watch else (decode.chunk, lambda out: None)
     prefill = jax.jit(functools.partial(_prefill, static), static_argnums=(0,))
     advance = jax.jit(functools.partial(_advance, static), static_argnums=(0,), donate_argnums=(2,))
     regrid = jax.jit(functools.partial(_regrid, static), static_argnums=(0,))
@@ -313,9 +316,10 @@ def make_sampler(
         state, chunk = prefill(capacity, params, batch, place)
         out = Output.start(len(prompts) * group, limit)
         out.take(row, 0, jax.device_get(chunk))
+        look(out)
         while not out.complete(limit):
             live = (row >= 0) & ~out.done_B[row]
-            until = min((out.time // decode.chunk + 1) * decode.chunk, limit)
+            until = min((out.time // ahead + 1) * ahead, limit)
             grid = plan_grid(live.sum(1)[live.any(1)], row.shape[1], shards)
             if grid[0] * grid[1] > row.size // 2:
                 grid, live = row.shape, row >= 0
@@ -327,6 +331,7 @@ def make_sampler(
             start = out.time
             state, chunk = advance(decode.chunk, params, state, until)
             out.take(row, start, jax.device_get(chunk))
+            look(out)
         return out.finish()
 
     return sample

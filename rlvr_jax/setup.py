@@ -36,7 +36,7 @@ from rlvr_jax.reference import Reference
 from rlvr_jax.rewards import make_grader
 from rlvr_jax.rollout import Actor, Judged
 from rlvr_jax.sampling import SamplingConfig
-from rlvr_jax.sharding import make_mesh, tree_shardings
+from rlvr_jax.sharding import MeshConfig, make_mesh, tree_shardings
 from rlvr_jax.text import load_tokenizer, stop_ids
 from rlvr_jax.types import Problem
 from rlvr_jax.workdir import Stop, claim_workdir
@@ -148,6 +148,14 @@ def resolve_model(config: RunConfig, tokenizer) -> ModelConfig:
     return dataclasses.replace(
         config.model, vocab=config.model.vocab or size, lora_scale=config.lora.scale
     )
+
+
+def any_mesh(config: RunConfig) -> Mesh:
+    """The run's mesh where these devices allow it, else one device: a checkpoint fits any."""
+    try:
+        return make_mesh(config.mesh)
+    except ValueError:
+        return make_mesh(MeshConfig(), jax.devices()[:1])
 
 
 def make_actor(config: RunConfig, model, tokenizer, mesh, grader, clock, sampling: SamplingConfig):
