@@ -152,6 +152,23 @@ def test_a_cut_run_equals_a_whole_one(stop, whole, tmp_path):
         assert equal(a, b)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["separate", "head"])
+def test_a_critic_learns_beside_adapters_and_resumes(kind, tmp_path):
+    c = small()
+    c.algorithm, c.critic.model = "ppo", kind
+    c.sft.steps, c.kl.coef = 2, None
+    config = build(c)
+    whole = followed(config, tmp_path / "whole")
+    with pytest.raises(Cut):
+        followed(config, tmp_path / "cut", ("rl", 2))
+    rest = followed(config, tmp_path / "cut")
+    assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
+    assert all(map(equal, rest[-1][1:], whole[-1][1:]))
+    last = [r for r in rows(tmp_path / "whole") if "reward/mean" in r][-1]
+    assert "value/explained_var" in last and last["health/nonfinite"] == 0
+
+
 def test_a_stage_may_train_everything_before_one_that_trains_adapters(tmp_path):
     """lora.stages: no adapters in the cold start, whose state is a plain one."""
     c = small()
