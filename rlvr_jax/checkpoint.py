@@ -164,6 +164,30 @@ def read_params(
     Only reads, so that a running run may be looked at.  like: as for Checkpoints.restore.
     ValueError if there is no such checkpoint, it is damaged, or of another structure.
     """
+    index = find_checkpoint(workdir, which)
+    return index, read_branch(_folder(workdir, index), "params", like)
+
+
+def read_host(workdir: str | os.PathLike, index: int) -> dict[str, Any]:
+    """What was saved beside the arrays of a checkpoint.  ValueError if it cannot be read."""
+    facts = read_facts(_folder(workdir, index))
+    if "host" not in facts:
+        raise ValueError(f"{_folder(workdir, index)} is damaged: it says nothing of its place")
+    return facts["host"]
+
+
+def read_reference(workdir: str | os.PathLike, like: Any, index: int) -> Any:
+    """The frozen parameters that a checkpoint needs.  ValueError as for `read_params`."""
+    version = read_facts(_folder(workdir, index))["reference"]
+    return read_branch(pathlib.Path(workdir).absolute() / "references" / str(version), "", like)
+
+
+def _folder(workdir: str | os.PathLike, index: int) -> pathlib.Path:
+    return pathlib.Path(workdir).absolute() / "checkpoints" / str(index)
+
+
+def find_checkpoint(workdir: str | os.PathLike, which: int | str = "newest") -> int:
+    """The index of one checkpoint: as for `read_params`."""
     folder = pathlib.Path(workdir).absolute() / "checkpoints"
     indices = numbers(folder)
     if not indices:
@@ -177,7 +201,7 @@ def read_params(
     if index is None:
         what = "checkpoint with a metric" if which == "best" else f"checkpoint {which}"
         raise ValueError(f"no {what} in {folder}; there are {', '.join(map(str, indices))}")
-    return index, read_branch(folder / str(index), "params", like)
+    return index
 
 
 def _best(metrics: Mapping[int, float | None]) -> list[int]:

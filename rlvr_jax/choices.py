@@ -49,6 +49,30 @@ def validate(sections: Sections) -> None:
     _check_group(sections, objective, advantage)
 
 
+def check_training(config: Mapping[str, Any]) -> None:
+    """ValueError if what a stage trains contradicts the types of the parameters or the reference.
+
+    config: all sections, with every field.
+    """
+    model, lora, stages = config["model"], config["lora"], config["stages"]
+    bad = [s for s in lora["stages"] if s not in stages]
+    if bad:
+        raise ValueError(f'lora.stages names "{bad[0]}", which is not among stages {stages}')
+    adapted = (lora["stages"] or stages) if lora["rank"] else ()
+    if model["param_dtype"] == "bfloat16" and set(adapted) != set(stages):
+        raise ValueError(
+            "model.param_dtype bfloat16 trains without float32 masters: an update below half a "
+            'unit in the last place is lost.  Use param_dtype "float32" with compute_dtype '
+            '"bfloat16", or train adapters (lora.rank) in every stage'
+        )
+    mode = config["reference"]["mode"]
+    if "rl" in adapted and mode in ("every_n", "ema"):
+        raise ValueError(
+            f'reference.mode "{mode}" does not go with lora.rank {lora["rank"]}: the reference is '
+            'the frozen base, which does not move; use "frozen" (or kl.place "none")'
+        )
+
+
 def _check_level(sections: Sections, objective: Objective, advantage) -> None:
     mode = sections.get("aggregation", {}).get("mode", "token_mean")
     check_aggregation(mode, 1)

@@ -26,6 +26,7 @@ class Command:
 COMMANDS = {
     "run": Command("rlvr_jax.commands.run:main", "train: all stages of a config, with a report"),
     "eval": Command("rlvr_jax.commands.eval:main", "score a run's checkpoint on held-out problems"),
+    "sample": Command("rlvr_jax.commands.sample:main", "talk to a run's checkpoint"),
     "doctor": Command("rlvr_jax.commands.doctor:main", "check the invariants on your own config"),
     "report": Command("rlvr_jax.commands.report:main", "write report.html and plots of a run"),
     "grade": Command("rlvr_jax.grade:main", "grade saved generations with any reward"),

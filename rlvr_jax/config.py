@@ -20,7 +20,7 @@ from ml_collections import config_dict
 
 from rlvr_jax.advantages import ADVANTAGES
 from rlvr_jax.checkpoint import CheckpointConfig
-from rlvr_jax.choices import Sections, validate
+from rlvr_jax.choices import Sections, check_training, validate
 from rlvr_jax.controllers import EntropyConfig, KLControlConfig
 from rlvr_jax.critic import CriticConfig
 from rlvr_jax.curriculum import CurriculumConfig
@@ -31,6 +31,7 @@ from rlvr_jax.learner import OptimConfig
 from rlvr_jax.losses import KL, LOSSES, Correction, Objective
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.hf import with_architecture
+from rlvr_jax.models.lora import LoraConfig
 from rlvr_jax.packing import PackConfig
 from rlvr_jax.presets import preset
 from rlvr_jax.reference import ReferenceConfig
@@ -72,6 +73,7 @@ class RunConfig:
     tokenizer: str = "char"  # "char", a folder, or a hub name; with model.path, that by default
     text: PromptFormat
     model: ModelConfig
+    lora: LoraConfig
     task: Any
     reward: Any
     rollout: RolloutConfig
@@ -100,6 +102,7 @@ class RunConfig:
 SECTIONS: dict[str, Any] = {  # name -> the dataclass, or the registry that names several
     "text": PromptFormat,
     "model": ModelConfig,
+    "lora": LoraConfig,
     "task": TASKS,
     "reward": REWARDS,
     "rollout": RolloutConfig,
@@ -129,7 +132,8 @@ SECTIONS: dict[str, Any] = {  # name -> the dataclass, or the registry that name
 }
 TOP = ("seed", "algorithm", "stages", "tokenizer")
 BUILT_APART = {"objective": ("loss", "kl", "correction")}  # fields that are sections themselves
-TAKEN_FROM = {"objective": ("entropy_coef",)}  # fields that another section sets
+# Fields that another section sets.
+TAKEN_FROM = {"objective": ("entropy_coef",), "model": ("lora_scale",)}
 RL_ONLY = ("advantage", "loss", "objective", "aggregation", "kl", "correction", "reference")
 RL_ONLY += ("learner", "optim", "rl", "rollout", "entropy", "kl_control", "critic", "shaping")
 RL_ONLY += ("curriculum",)
@@ -146,16 +150,15 @@ WITHOUT_EFFECT = (  # (section, key, said of the built run, reason)
         ("critic", key, lambda r: not r.critic.enabled, "critic.enabled is False")
         for key in ("model", "value_clip", "warmup_steps", "minibatches", "epochs", "optim")
     ),
+    *(
+        ("lora", key, lambda r: not r.lora.rank, "lora.rank is 0")
+        for key in ("alpha", "targets", "stages")
+    ),
     ("kl_control", "horizon", lambda r: r.kl_control.target is None, "kl_control.target is unset"),
     ("shaping", "soft_overlong_scale", lambda r: not r.shaping.soft_overlong, "soft_overlong is 0"),
     ("shaping", "kimi_after", lambda r: not r.shaping.kimi_length, "kimi_length is 0"),
     ("curriculum", "min_samples", lambda r: not r.curriculum.active, "nothing is left out"),
-    (
-        "reference",
-        "reset_optimizer",
-        lambda r: r.reference.mode != "every_n",
-        "mode is not every_n",
-    ),
+    ("reference", "reset_optimizer", lambda r: r.reference.mode != "every_n", "not every_n"),
     ("learner", "max_sampler_gap", lambda r: "rl" not in r.stages, "there is no rl stage"),
 )
 
@@ -347,6 +350,7 @@ def _check(run: RunConfig) -> None:
                 f'reference.mode "{run.reference.mode}" has no effect: kl.place is "none"'
             )
         validate(_as_sections(run))
+    check_training(to_json(run))
     if max(run.rollout.limits, default=0) > run.decode.max_new_tokens:
         raise ValueError(
             f"rollout.limits {run.rollout.limits} go beyond decode.max_new_tokens, "
@@ -382,8 +386,9 @@ def to_json(run: RunConfig) -> dict[str, Any]:
         out[name] = dataclasses.asdict(value) if dataclasses.is_dataclass(value) else value
         if isinstance(SECTIONS.get(name), Registry):
             out[name] = {"name": _entry_name(SECTIONS[name], value)} | out[name]
-    for name in BUILT_APART["objective"] + TAKEN_FROM["objective"]:
-        del out["objective"][name]
+    for section, names in TAKEN_FROM.items():
+        for name in BUILT_APART.get(section, ()) + names:
+            del out[section][name]
     return out
 
 

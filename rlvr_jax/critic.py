@@ -169,14 +169,14 @@ def open_critic(
     steps: int,
 ) -> Critic | None:
     """The critic of a stage of `steps` steps: `state.critic` where a resumed stage brings one, else
-    new beside the policy `state.params`.  None where the config has none."""
+    new beside the policy as the stage begins.  None where the config has none."""
     if not config.enabled:
         return None
     updates = steps * config.epochs * config.minibatches
     tx = make_optimizer(config.optim, updates)
     own = state.critic
     if own is None:
-        own = init_critic(config, model, state.params, tx, mesh)
+        own = init_critic(config, model, state.base, tx, mesh)
     return Critic(
         config=config,
         pack=pack_config,

@@ -22,7 +22,7 @@ from rlvr_jax.generate import Address
 from rlvr_jax.invariants import KL_AT_START
 from rlvr_jax.learner import make_optimizer, make_scorer, make_update
 from rlvr_jax.rollout import CHECK, Judged, trained_mask
-from rlvr_jax.setup import open_actor, start_state
+from rlvr_jax.setup import open_actor, start_stage, start_state
 from rlvr_jax.types import Completion
 
 PROMPTS, GROUP = 4, 4
@@ -47,13 +47,20 @@ def examine(config: RunConfig) -> Iterator[Row]:
         problems = [train[i] for i in range(min(PROMPTS, len(train)))]
         yield from _gold(actor, problems)
         tx = make_optimizer(config.optim, 1)
-        state = start_state(config.seed, model, mesh, tx)
+        state = start_stage(
+            config, mesh, start_state(config.seed, model, mesh), tx, _rl_stage(config)
+        )
         yield Row("every parameter has a sharding rule", f"{_leaves(state)} leaves", "all", True)
         uids = list(range(len(problems)))
         address = Address(config.seed, CHECK, 0)
-        judged = actor.roll(state.params, problems, uids, GROUP, address)
-        yield from _replay(actor, state.params, judged, uids, address)
+        judged = actor.roll(state.weights, problems, uids, GROUP, address)
+        yield from _replay(actor, state.weights, judged, uids, address)
         yield from _learner(config, model, mesh, state, tx, judged)
+
+
+def _rl_stage(config: RunConfig) -> int:
+    """The stage that is looked at: the last, which is the one of RL where there is one."""
+    return config.stages.index("rl") if "rl" in config.stages else len(config.stages) - 1
 
 
 def _leaves(tree) -> int:
@@ -105,10 +112,10 @@ def _learner(config: RunConfig, model, mesh, state, tx, judged: Judged) -> Itera
         mask,
         config.advantage,
         config.objective.kl,
-        ref_logp=(lambda s, width: scorer(state.params, s, width)) if needs_ref else None,
+        ref_logp=(lambda s, width: scorer(state.base, s, width)) if needs_ref else None,
         extras=_extras(config, model, mesh, state, judged),
     )
-    scored = scorer(state.params, experience.sequences, mask.shape[1])
+    scored = scorer(state.weights, experience.sequences, mask.shape[1])
     gap = np.abs(np.where(mask, scored - experience.sampler_logp_BT, 0.0))
     limit = config.learner.max_sampler_gap
     mean = float(gap.sum() / max(1, mask.sum()))
@@ -134,7 +141,7 @@ def _extras(config: RunConfig, model, mesh, state, judged: Judged) -> Extras:
     if config.objective.top_entropy < 1:
         both = make_scorer(model, config.sampling, config.pack, mesh, entropy=True)
     return Extras(
-        rescore=None if both is None else functools.partial(both, state.params),
+        rescore=None if both is None else functools.partial(both, state.weights),
         value=_zeros if "value_BT" in needs else None,
         greedy_reward_N=np.zeros(len(judged.problems), np.float32)
         if "greedy_reward_N" in needs

@@ -8,22 +8,21 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-import jax
-
 from rlvr_jax.analysis.run_folder import read_run
-from rlvr_jax.config import RunConfig, from_json
+from rlvr_jax.config import RunConfig
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.families import config_to_json, family_of
 from rlvr_jax.models.gguf_file import open_gguf
 from rlvr_jax.models.hf import write_folder, write_model
 from rlvr_jax.report import headline, summarize, versions
-from rlvr_jax.setup import resolve_model, restore_params, stage_steps
-from rlvr_jax.sharding import MeshConfig, make_mesh
+from rlvr_jax.setup import any_mesh, resolve_model, restore_params, stage_steps
 from rlvr_jax.text import load_tokenizer, stop_ids
 from rlvr_jax.text.spm import spm_tokenizer
 
 
-def export(workdir: pathlib.Path, to: pathlib.Path, which: int | str, dtype: str | None) -> int:
+def export(
+    config: RunConfig, workdir: pathlib.Path, to: pathlib.Path, which: int | str, dtype: str | None
+) -> int:
     """Write checkpoint `which` (an index, "newest" or "best") of a run to the new folder `to`;
     returns its index.
 
@@ -31,11 +30,10 @@ def export(workdir: pathlib.Path, to: pathlib.Path, which: int | str, dtype: str
     files already or no model family can express the model.
     """
     _refuse_to_overwrite(to)
-    config = read_run_config(workdir)
     tokenizer = load_tokenizer(config.tokenizer)
     model = resolve_model(config, tokenizer)
     family_of(model)  # refuse before the weights are read
-    index, params = restore_params(config, model, _mesh(config), workdir, which)
+    index, params = restore_params(config, model, any_mesh(config), workdir, which)
     write_model(to, model, params, dtype or model.param_dtype, special_ids(tokenizer))
     write_tokenizer(to, tokenizer)
     (to / "README.md").write_text(card(workdir, config, model, index), "utf-8")
@@ -65,22 +63,6 @@ def import_gguf(source: pathlib.Path, to: pathlib.Path, dtype: str) -> str:
 def _refuse_to_overwrite(to: pathlib.Path) -> None:
     if to.exists() and (not to.is_dir() or any(to.iterdir())):
         raise ValueError(f'"{to}" exists already; a new folder is written')
-
-
-def read_run_config(workdir: pathlib.Path) -> RunConfig:
-    """The configuration of a run folder."""
-    saved = workdir / "config.json"
-    if not saved.is_file():
-        raise ValueError(f'"{workdir}" is not a run folder: it holds no config.json')
-    return from_json(json.loads(saved.read_text()))
-
-
-def _mesh(config: RunConfig):
-    """The run's mesh where these devices allow it, else one device: a checkpoint fits any."""
-    try:
-        return make_mesh(config.mesh)
-    except ValueError:
-        return make_mesh(MeshConfig(), jax.devices()[:1])
 
 
 def special_ids(tokenizer) -> dict[str, Any]:

@@ -52,7 +52,7 @@ class Address:
     """Where in the run's randomness a batch of rollouts lives."""
 
     seed: int
-    stream: int  # 0 training, 1 evaluation, 2 what the invariants use
+    stream: int  # 0 training, 1 evaluation, 2 what the invariants use, 3 rlvr sample
     step: int
 
 
@@ -192,7 +192,7 @@ def _attend_cached(config: ModelConfig, state: DecodeState) -> tf.Attend:
     return attend
 
 
-def _decode_one(static: _Static, params, layers, state: DecodeState):
+def _decode_one(static: _Static, params, state: DecodeState):
     """Feed the last token, sample the next: the new state and (token, logp) [N, G]."""
     config = static.model
     position = state.prompt_len_N[:, None] + state.time - 1
@@ -203,7 +203,7 @@ def _decode_one(static: _Static, params, layers, state: DecodeState):
     else:
         caches = (state.prompt_kv, state.kv)
     attend = _attend_cached(config, state)
-    x, kv = tf.run_layers(config, layers, x, rope, attend, caches, static.mesh)
+    x, kv = tf.run_layers(config, params["layers"], x, rope, attend, caches, static.mesh)
     hidden = tf.rms_norm(x, params["final_norm"], config)
     z = tf.logits_of(config, tf.head_weight(params), hidden, static.mesh)
     z = sampling_logits(z, static.sampling)
@@ -222,10 +222,9 @@ def _decode_one(static: _Static, params, layers, state: DecodeState):
 def _advance(static: _Static, steps: int, params, state: DecodeState, until):
     """Sample until the completions have `until` tokens (at most `steps` more) or every row is done.
 
-    Returns the state and what the host needs: tokens and logp [N, G, steps], length, done, time.
+    params: from `tf.for_decoding`.  Returns the state and what the host needs: tokens and logp
+    [N, G, steps], length, done, time.
     """
-    layers = params["layers"]
-    layers = tf.unstack(static.model, layers) if static.model.unroll else layers
     start, slots = state.time, state.done_NG.shape
     buffers = jnp.zeros((*slots, steps), jnp.int32), jnp.zeros((*slots, steps), jnp.float32)
 
@@ -235,7 +234,7 @@ def _advance(static: _Static, steps: int, params, state: DecodeState, until):
     def step(carry):
         state, buffers = carry
         column = state.time - start
-        state, new = _decode_one(static, params, layers, state)
+        state, new = _decode_one(static, params, state)
         write = jax.lax.dynamic_update_slice_in_dim
         return state, tuple(
             write(b, x[..., None], column, axis=-1) for b, x in zip(buffers, new, strict=True)
@@ -287,17 +286,20 @@ def make_sampler(
     sampling: SamplingConfig,
     stop_ids: Sequence[int],
     mesh: Mesh | None = None,
+    watch: Callable[[Output], None] | None = None,
 ) -> Sampler:
     """Build the compiled pieces once and return the sampling function.
 
     sampler(params, prompts, uids, group, address): `prompts` are N lists of token ids, `uids` N
     integers that name them in the run's randomness; returns Samples with N * group rows.  `limit`
-    (at most decode.max_new_tokens) shortens the completions without a new compilation.
+    (at most decode.max_new_tokens) shortens the completions without a new compilation.  `watch`
+    looks at the buffers after every token.
     """
     if not stop_ids:
         raise ValueError("a sampler needs at least one end token id")
     static = _Static(model, sampling, tuple(int(i) for i in stop_ids), mesh)
     shards = 1 if mesh is None else batch_shards(mesh)
+    ahead, look = (1, watch) if watch else (decode.chunk, lambda out: None)
     prefill = jax.jit(functools.partial(_prefill, static), static_argnums=(0,))
     advance = jax.jit(functools.partial(_advance, static), static_argnums=(0,), donate_argnums=(2,))
     regrid = jax.jit(functools.partial(_regrid, static), static_argnums=(0,))
@@ -310,12 +312,14 @@ def make_sampler(
         place = np.array([address.seed, address.stream, address.step], np.uint32)
         capacity = min(decode.chunk, decode.max_new_tokens)
         batch = batch if mesh is None else put_batch(batch, mesh)
+        params = tf.for_decoding(model, params)
         state, chunk = prefill(capacity, params, batch, place)
         out = Output.start(len(prompts) * group, limit)
         out.take(row, 0, jax.device_get(chunk))
+        look(out)
         while not out.complete(limit):
             live = (row >= 0) & ~out.done_B[row]
-            until = min((out.time // decode.chunk + 1) * decode.chunk, limit)
+            until = min((out.time // ahead + 1) * ahead, limit)
             grid = plan_grid(live.sum(1)[live.any(1)], row.shape[1], shards)
             if grid[0] * grid[1] > row.size // 2:
                 grid, live = row.shape, row >= 0
@@ -327,6 +331,7 @@ def make_sampler(
             start = out.time
             state, chunk = advance(decode.chunk, params, state, until)
             out.take(row, start, jax.device_get(chunk))
+            look(out)
         return out.finish()
 
     return sample

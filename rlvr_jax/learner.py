@@ -21,6 +21,7 @@ from jax.sharding import Mesh
 from rlvr_jax.batch import LossInputs, Metrics, pytree
 from rlvr_jax.losses import Objective, finish_metrics, merge_metrics
 from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.models.lora import join
 from rlvr_jax.packing import PackConfig, Sequences, pack
 from rlvr_jax.sampling import SamplingConfig
 from rlvr_jax.scoring import score
@@ -52,13 +53,25 @@ class OptimConfig:
 
 @pytree
 class TrainState:
-    """The only state that training changes."""
+    """The only state that training changes: what is trained, and nothing else is moved or given
+    moments.  `frozen` holds what the trained leaves are adapters of."""
 
     step: jax.Array  # int32 optimizer updates so far, skipped ones included
-    params: Any
+    params: Any  # what is trained: the whole network, or adapters alone (models/lora.py)
     opt_state: Any
     bad_steps: jax.Array  # int32 updates in a row that were skipped for a non-finite gradient
     critic: Any = None  # the critic's own TrainState while an rl stage has one
+    frozen: Any = None  # the base under the adapters; None = everything is trained
+
+    @property
+    def weights(self) -> Any:
+        """The parameters of the network, adapters among them."""
+        return join(self.frozen, self.params)
+
+    @property
+    def base(self) -> Any:
+        """The parameters of the network without adapters."""
+        return self.params if self.frozen is None else self.frozen
 
 
 def make_schedule(config: OptimConfig, total_steps: int) -> optax.Schedule:
@@ -239,12 +252,16 @@ def make_step(
     """step(state, micro_batches, given=None) -> (state, metrics): one optimizer step on `loss`.
 
     loss(params, rows, x, given) -> (sum over this micro-batch, metrics).  names: what the norm of
-    the gradient and the share of refused updates are called.
+    the gradient and the share of refused updates are called.  `state.frozen` takes part in the
+    loss and comes back as the same arrays.
     """
-    shardings = jax.tree.map(lambda a: a.sharding, state)
+    shardings = jax.tree.map(lambda a: a.sharding, dataclasses.replace(state, frozen=None))
 
-    def grad(params, total, rows, x, given):
-        grads, metrics = jax.grad(loss, has_aux=True)(params, rows, x, given)
+    def grad(params, total, frozen, *data):
+        def whole(params):
+            return loss(join(frozen, params), *data)
+
+        grads, metrics = jax.grad(whole, has_aux=True)(params)
         if total is None:
             return grads, metrics
         return jax.tree.map(jnp.add, total[0], grads), merge_metrics(total[1], metrics)
@@ -268,10 +285,11 @@ def make_step(
     finish = jax.jit(finish_metrics)
 
     def step(state, micro_batches, given=None):
-        total = None
+        total, frozen = None, state.frozen
         for rows, x in micro_batches:
-            total = grad(state.params, total, rows, x, given)
-        state, more = apply(state, total[0])
+            total = grad(state.params, total, frozen, rows, x, given)
+        state, more = apply(dataclasses.replace(state, frozen=None), total[0])  # donates the rest
+        state = dataclasses.replace(state, frozen=frozen)
         metrics = jax.device_get(finish(total[1]) | more)
         return state, {name: float(value) for name, value in metrics.items()}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -14,14 +15,17 @@ def account(roles: Mapping[str, Any]) -> list[str]:
 
     roles: a name and what the role holds: a TrainState, bare parameters (not trained), or None.
     A trained float32 parameter takes 16 bytes: itself, its gradient and two moments of Adam.  A
-    frozen one takes those of its own type.  The gradient exists during an update only.
+    frozen one takes those of its own type; the base under adapters is a line of its own.  The
+    gradient exists during an update only.  Arrays that an earlier role holds are counted there.
     """
-    lines, planned, held = [], 0, 0
-    for name, role in roles.items():
-        if role is None:
-            continue
+    lines, planned, held, seen = [], 0, 0, set()
+    for name, role in _with_bases(roles):
         trained = hasattr(role, "opt_state")
         leaves = jax.tree.leaves(role.params if trained else role)
+        if seen.issuperset(map(id, leaves)):
+            lines.append(f"memory  {name}: the same arrays again, 0 B")
+            continue
+        seen |= set(map(id, leaves))
         number = sum(math.prod(a.shape) for a in leaves)
         plan = sum(math.prod(a.shape) * a.dtype.itemsize * (4 if trained else 1) for a in leaves)
         real = device_bytes(role)
@@ -37,6 +41,18 @@ def account(roles: Mapping[str, Any]) -> list[str]:
         most = max(stats.get("bytes_in_use", 0) for stats in peak)
         lines.append(f"memory  in use on the fullest device: {size(most)}")
     return lines
+
+
+def _with_bases(roles: Mapping[str, Any]):
+    """(name, what it holds) of the roles there are, a frozen base after what is trained over it."""
+    for name, role in roles.items():
+        base = getattr(role, "frozen", None)
+        if base is not None:
+            role = dataclasses.replace(role, frozen=None)
+        if role is not None:
+            yield (name if base is None else f"{name}, adapters"), role
+        if base is not None:
+            yield f"{name}, frozen base", base
 
 
 def device_bytes(tree) -> int:

@@ -38,8 +38,9 @@ class ReferenceConfig:
 
 @dataclasses.dataclass
 class Reference:
-    """The reference of a stage.  `version` numbers the frozen parameters it is saved as; None where
-    they have moved since."""
+    """The frozen parameters of a stage: what the KL is measured against; under adapters their base,
+    whatever the mode.  `version` numbers what they are saved as; None where they have moved since.
+    """
 
     config: ReferenceConfig
     params: Any
@@ -82,14 +83,24 @@ def copy_of(params):
 
 
 def open_reference(
-    config: ReferenceConfig, checkpoints: Checkpoints, params, index: int, saved: int | None
+    config: ReferenceConfig,
+    checkpoints: Checkpoints,
+    state: TrainState,
+    index: int,
+    saved: int | None,
 ) -> Reference | None:
-    """The reference of a stage: the policy as it begins, or version `saved` of a resumed stage."""
+    """The reference of a stage: the policy as it begins, or version `saved` of a resumed stage.
+
+    Where adapters are trained it is their base: the same arrays.  They are then there to be saved
+    even if nothing is measured against them.
+    """
+    if state.frozen is not None:
+        return Reference(config, state.frozen, index if saved is None else saved)
     if config.mode == "none":
         return None
     if saved is None:
-        return Reference(config, copy_of(params), index)
+        return Reference(config, copy_of(state.params), index)
     shapes = jax.tree.map(
-        lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding), params
+        lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding), state.params
     )
     return Reference(config, checkpoints.restore_reference(saved, shapes), saved)

@@ -18,7 +18,7 @@ from rlvr_jax.slots import Samples, bucket
 from rlvr_jax.text import PromptFormat, decode, encode_prompt
 from rlvr_jax.types import Completion, Problem, Verdict
 
-TRAIN, EVAL, CHECK = 0, 1, 2  # streams of randomness (generate.Address)
+TRAIN, EVAL, CHECK, TALK = 0, 1, 2, 3  # streams of randomness (generate.Address)
 
 
 @dataclasses.dataclass(frozen=True)

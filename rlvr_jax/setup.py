@@ -12,24 +12,32 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import optax
 from jax.sharding import Mesh
 
-from rlvr_jax.checkpoint import Checkpoints, read_params
+from rlvr_jax.checkpoint import (
+    Checkpoints,
+    find_checkpoint,
+    read_host,
+    read_params,
+    read_reference,
+)
 from rlvr_jax.config import RunConfig, to_json
 from rlvr_jax.critic import critic_params
 from rlvr_jax.evalreport import EvalReport
 from rlvr_jax.evaluate import evaluate
 from rlvr_jax.generate import make_sampler
-from rlvr_jax.learner import TrainState, init_state, make_optimizer, state_of
+from rlvr_jax.learner import TrainState, init_state, make_optimizer, restart_optimizer, state_of
 from rlvr_jax.log import Clock, RunLog, StagePlan
 from rlvr_jax.models import transformer
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.hf import load_params
+from rlvr_jax.models.lora import init_adapters, join, merge
 from rlvr_jax.reference import Reference
 from rlvr_jax.rewards import make_grader
 from rlvr_jax.rollout import Actor, Judged
 from rlvr_jax.sampling import SamplingConfig
-from rlvr_jax.sharding import make_mesh, tree_shardings
+from rlvr_jax.sharding import MeshConfig, make_mesh, tree_shardings
 from rlvr_jax.text import load_tokenizer, stop_ids
 from rlvr_jax.types import Problem
 from rlvr_jax.workdir import Stop, claim_workdir
@@ -77,6 +85,12 @@ class Run:
     reported: tuple[EvalReport, Judged] | None = None  # the last evaluation
     reference: Reference | None = None  # of the stage
 
+    def start_stage(self, state: TrainState, tx, place: Place) -> TrainState:
+        """What the stage at `place` begins with: see `start_stage` below."""
+        if state.frozen is not None:  # merging rounds: "after" is not quite "before" any more
+            self.reported = None
+        return start_stage(self.config, self.mesh, state, tx, place.stage)
+
     def evaluate(self, stage: str, step: int, phase: str, params) -> float:
         """Evaluate on the held-out problems, write it down, return pass@1.
 
@@ -97,7 +111,7 @@ class Run:
         c, stage, step = self.config, self.config.stages[place.stage], place.step
         last, value = step == steps, None
         if last or (c.eval.every and step % c.eval.every == 0):
-            value = self.evaluate(stage, step, "after" if last else "during", state.params)
+            value = self.evaluate(stage, step, "after" if last else "during", state.weights)
         if last or self.stop.requested or step % c.checkpoint.every == 0:
             with self.log.clock("ckpt"):
                 index = self.index(place)
@@ -105,7 +119,7 @@ class Run:
                     place.reference = self.reference.save(self.checkpoints, index)
                 self.checkpoints.save(
                     index,
-                    state,
+                    dataclasses.replace(state, frozen=None),  # it is the reference, saved once
                     dataclasses.asdict(place),
                     metric=value,
                     reference=place.reference,
@@ -125,7 +139,7 @@ def stage_steps(config: RunConfig, stage: str) -> int:
 
 
 def resolve_model(config: RunConfig, tokenizer) -> ModelConfig:
-    """The model with its vocabulary filled in from the tokenizer."""
+    """The model with its vocabulary filled in from the tokenizer, and the weight of adapters."""
     size = len(tokenizer)
     if config.model.vocab and config.model.vocab < ordinary_size(tokenizer):
         advice = "" if config.model.path else "; use 0 for the tokenizer's size"
@@ -133,7 +147,17 @@ def resolve_model(config: RunConfig, tokenizer) -> ModelConfig:
             f"the model's embedding has {config.model.vocab} rows, but tokenizer "
             f'"{config.tokenizer}" has {size} ids{advice}'
         )
-    return dataclasses.replace(config.model, vocab=config.model.vocab or size)
+    return dataclasses.replace(
+        config.model, vocab=config.model.vocab or size, lora_scale=config.lora.scale
+    )
+
+
+def any_mesh(config: RunConfig) -> Mesh:
+    """The run's mesh where these devices allow it, else one device: a checkpoint fits any."""
+    try:
+        return make_mesh(config.mesh)
+    except ValueError:
+        return make_mesh(MeshConfig(), jax.devices()[:1])
 
 
 def ordinary_size(tokenizer) -> int:
@@ -170,9 +194,15 @@ def open_actor(stack: contextlib.ExitStack, config: RunConfig, sampling: Samplin
 
 
 def restore_params(config: RunConfig, model: ModelConfig, mesh: Mesh, workdir, which="newest"):
-    """(index, params) of a checkpoint (an index, "newest" or "best"); only reads, so the run may
-    be going on."""
-    return read_params(workdir, state_shapes(config, model, mesh, {"stage": 0}).params, which)
+    """(index, plain parameters) of a checkpoint, adapters merged into their base; only reads, so
+    the run may be going on.  which: as for checkpoint.read_params."""
+    index = find_checkpoint(workdir, which)
+    shapes = state_shapes(config, model, mesh, read_host(workdir, index))
+    _, params = read_params(workdir, shapes.params, index)
+    if shapes.frozen is not None:
+        base = read_reference(workdir, shapes.frozen, index)
+        params = merge(join(base, params), model.lora_scale)
+    return index, params
 
 
 @contextlib.contextmanager
@@ -217,36 +247,48 @@ def open_run(config: RunConfig, workdir: str):
 
 
 def first_state(run: Run) -> TrainState:
-    """The parameters a run starts from and the first stage's optimizer."""
-    c = run.config
-    optim = c.sft.optim if c.stages[0] == "sft" else c.optim
-    return start_state(c.seed, run.model, run.mesh, make_optimizer(optim, 1))
+    """The parameters a run starts from; the first stage brings the optimizer."""
+    return start_state(run.config.seed, run.model, run.mesh)
 
 
-def start_state(seed: int, model: ModelConfig, mesh: Mesh, tx) -> TrainState:
-    """The checkpoint at model.path, else fresh parameters, under a new optimizer."""
+def start_state(seed: int, model: ModelConfig, mesh: Mesh) -> TrainState:
+    """The checkpoint at model.path, else fresh parameters; nothing trains them yet."""
+    tx = optax.identity()
     if not model.path:
         return init_state(lambda: transformer.init(model, jax.random.key(seed)), tx, mesh)
-    params = load_params(model.path, model, mesh)
-    where = tree_shardings(jax.eval_shape(lambda p: state_of(p, tx), params), mesh)
-    # The loaded arrays become the state's own: no second copy on an accelerator.
-    build = jax.jit(lambda p: state_of(p, tx), out_shardings=where, donate_argnums=0)
-    return build(params)
+    return state_of(load_params(model.path, model, mesh), tx)
+
+
+def start_stage(config: RunConfig, mesh: Mesh, state: TrainState, tx, index: int) -> TrainState:
+    """What stage `index` begins with: a new optimizer, and where the stage trains adapters, fresh
+    ones over the policy as it is.  Adapters of the stage before become part of the base, so that
+    the base without adapters is the policy at the start of a stage: its reference."""
+    base = merge(state.weights, config.lora.scale)
+    if not config.lora.trains(config.stages[index]):
+        return restart_optimizer(dataclasses.replace(state, params=base, frozen=None), tx, mesh)
+    key = jax.random.fold_in(jax.random.key(config.seed), 1 + index)
+    state = init_state(lambda: init_adapters(config.lora, base, key), tx, mesh)
+    return dataclasses.replace(state, frozen=base)
 
 
 def state_shapes(config: RunConfig, model: ModelConfig, mesh: Mesh, host: Mapping[str, Any]):
     """Shapes and shardings of the training state at the place `host`, without making it.
 
-    Optimizers of all stages have one structure; a stage of RL may add a critic.
+    Optimizers of all stages have one structure; a stage of RL may add a critic.  `frozen` is the
+    base of a stage that trains adapters: a checkpoint holds it as its reference.
     """
     tx = make_optimizer(config.optim, 1)
 
     def build():
-        state = state_of(transformer.init(model, jax.random.key(0)), tx)
-        if config.critic.enabled and config.stages[host["stage"]] == "rl":
-            critic = critic_params(config.critic, model, state.params)
+        stage, key = config.stages[host["stage"]], jax.random.key(0)
+        base, adapters = transformer.init(model, key), None
+        if config.lora.trains(stage):
+            adapters = init_adapters(config.lora, base, key)
+        state = state_of(base if adapters is None else adapters, tx)
+        if config.critic.enabled and stage == "rl":
+            critic = critic_params(config.critic, model, base)
             state = dataclasses.replace(state, critic=state_of(critic, tx))
-        return state
+        return state if adapters is None else dataclasses.replace(state, frozen=base)
 
     shapes = jax.eval_shape(build)
     return jax.tree.map(

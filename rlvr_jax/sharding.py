@@ -27,6 +27,10 @@ RULES: tuple[tuple[str, P], ...] = (  # end of the path, spec of the leaf (layer
     (r"layers/router$", P(None, "fsdp", None)),
     (r"layers/expert_(gate|up)$", P(None, None, "fsdp", "tensor")),
     (r"layers/expert_down$", P(None, None, "tensor", "fsdp")),
+    (r"layers/(q|k|v|gate|up)_lora_a$", P(None, "fsdp", None)),  # the rank is never split
+    (r"layers/(q|k|v|gate|up)_lora_b$", P(None, None, "tensor")),
+    (r"layers/(o|down)_lora_a$", P(None, "tensor", None)),
+    (r"layers/(o|down)_lora_b$", P(None, None, "fsdp")),
     (r"layers/(q|k|v)_bias$", P(None, "tensor")),
     (r"layers/(o_bias|\w*norm)$", P(None, None)),
     (r"value_head/(weight|bias)$", P()),

@@ -124,22 +124,23 @@ def damage(folder: pathlib.Path) -> str | None:
 
 
 def read_branch(folder: pathlib.Path, branch: str, like: Any) -> Any:
-    """One branch of a saved tree, whatever else it holds; the folder is only read.
+    """One branch of a saved tree, whatever else it holds, or all of it for ""; only reads.
 
     ValueError if it is damaged or the branch has another structure.
     """
     if why := damage(folder):
         raise ValueError(f"{folder} is damaged: {why}")
     saved = read_facts(folder)["leaves"]
-    item = {branch: _shapes(like)}
-    compare({n: s for n, s in saved.items() if n.startswith(branch + "/")}, describe(item), folder)
+    item, start = ({branch: _shapes(like)}, f"{branch}/") if branch else (_shapes(like), "")
+    compare({n: s for n, s in saved.items() if n.startswith(start)}, describe(item), folder)
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
         args = ocp.args.PyTreeRestore(
             item=item,
             restore_args=ocp.checkpoint_utils.construct_restore_args(item),
             partial_restore=True,
         )
-        return reader.restore(folder / "state", args=args)[branch]
+        found = reader.restore(folder / "state", args=args)
+    return found[branch] if branch else found
 
 
 def _shapes(like: Any) -> Any:

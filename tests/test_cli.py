@@ -59,6 +59,9 @@ def complaint(done: subprocess.CompletedProcess) -> str:
         ("optim.schedule=cosin", "cosine"),
         ("rollout.group=0", "rollout.group"),
         ("mesh.tensor=3", "mesh"),
+        ("model.vocab=100", "128 ids"),
+        ("text.template=chat", "no chat template"),
+        ("model.param_dtype=bfloat16", "without float32 masters"),
         ("learner.minibatches=0", "minibatches"),
     ],
 )

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from tiny_models import PLAIN, VOCAB, random_params
+from tiny_models import EVERYTHING, PLAIN, VOCAB, one_row, random_params
 
 from rlvr_jax.critic import (
     CriticConfig,
@@ -20,6 +20,8 @@ from rlvr_jax.critic import (
 )
 from rlvr_jax.experience import Experience
 from rlvr_jax.learner import OptimConfig, make_optimizer, state_of
+from rlvr_jax.models import transformer as tf
+from rlvr_jax.models.lora import LoraConfig, init_adapters
 from rlvr_jax.packing import PackConfig, Sequences
 from rlvr_jax.sharding import MeshConfig, make_mesh
 
@@ -133,6 +135,57 @@ def test_a_resumed_stage_brings_its_critic():
     )
     assert again.state is critic.state
     assert open_critic(CriticConfig(), MODEL, WHOLE, ONE, state, 5) is None
+
+
+def adapted(rank=2):
+    """A policy that trains adapters, a little way into a stage."""
+    policy, lora = random_params(MODEL), LoraConfig(rank=rank, alpha=2.0 * rank)
+    adapters = jax.tree.map(lambda x: x + 0.2, init_adapters(lora, policy, jax.random.key(0)))
+    state = state_of(adapters, make_optimizer(OptimConfig(), 1))
+    return dataclasses.replace(MODEL, lora_scale=lora.scale), dataclasses.replace(
+        state, frozen=policy
+    )
+
+
+@pytest.mark.parametrize("kind", ["separate", "head"])
+def test_a_critic_beside_adapters(kind):
+    """ "separate" is a copy of the base, trained whole; "head" reads what the adapters make."""
+    model, state = adapted()
+    config = CriticConfig(enabled=True, model=kind)
+    critic = open_critic(config, model, WHOLE, ONE, state, 5)
+    assert not any("_lora_" in jax.tree_util.keystr(p) for p, _ in
+                   jax.tree_util.tree_leaves_with_path(critic.state.params))  # fmt: skip
+    before = jax.tree.map(np.array, (state.params, state.frozen))
+    (numbers,) = critic.learn(experience(), state.weights, (0, 1))
+    assert numbers["value/nonfinite"] == 0 and numbers["value/grad_norm"] > 0
+    after = jax.tree.map(np.array, (state.params, state.frozen))
+    assert all(map(np.array_equal, jax.tree.leaves(before), jax.tree.leaves(after)))
+    values = [
+        critic.scorer(weights)(experience().sequences, WIDTH)
+        for weights in (state.weights, state.base)
+    ]
+    assert np.array_equal(*values) == (kind == "separate")
+
+
+def test_a_critic_of_a_model_with_everything():
+    """Values are the head on the states of any architecture: those that scoring sees."""
+    config, policy = CriticConfig(enabled=True), random_params(EVERYTHING)
+    critic = init_critic(config, EVERYTHING, policy, TX, ONE)
+    assert "head" not in critic.params  # the vocabulary's, which no value needs
+    weight = np.linspace(-1, 1, EVERYTHING.width).astype(np.float32)
+    head = {"weight": jnp.asarray(weight), "bias": jnp.float32(0.5)}
+    e = experience()
+    found = make_values(EVERYTHING, SPLIT, ONE)(
+        {**critic.params, "value_head": head}, policy, e.sequences, WIDTH
+    )
+    for b in (1, 4):
+        n = int(e.sequences.length_B[b])
+        ids = e.sequences.prompts[b // 2] + e.sequences.tokens_BT[b, :n].tolist()
+        tokens, positions, allowed = one_row(ids)
+        attend = tf.attend_full(EVERYTHING, allowed, positions, lambda k, v: None)
+        hidden, _ = tf.forward(EVERYTHING, policy, tokens, positions, attend)
+        expected = np.asarray(hidden)[0, -n - 1 : -1] @ weight + 0.5
+        np.testing.assert_allclose(found[b, :n], expected, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(

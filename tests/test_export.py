@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from rlvr_jax.commands.flags import saved_config
 from rlvr_jax.config import build, from_json, to_json
 from rlvr_jax.export import export
 from rlvr_jax.models import transformer as tf
@@ -109,7 +110,7 @@ def test_a_run_starts_from_the_checkpoint_and_export_gives_its_logits(run, folde
         for a, b in zip(jax.tree.leaves(params), jax.tree.leaves(start), strict=True)
     )
     assert index == 3 and 0 < moved < 0.02  # three steps of Adam at 1e-3, not another start
-    assert export(workdir, tmp_path / "out", "newest", None) == 3
+    assert export(saved_config(workdir), workdir, tmp_path / "out", "newest", None) == 3
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
     tokens = np.random.default_rng(0).integers(0, 128, (2, 12))
     with torch.no_grad():
@@ -119,7 +120,7 @@ def test_a_run_starts_from_the_checkpoint_and_export_gives_its_logits(run, folde
 
 def test_the_folder_is_whole(run, tmp_path):
     workdir, _ = run
-    export(workdir, tmp_path / "out", 2, "bfloat16")
+    export(saved_config(workdir), workdir, tmp_path / "out", 2, "bfloat16")
     tokenizer = load_tokenizer(str(tmp_path / "out"))
     assert tokenizer.get_vocab() == char_tokenizer().get_vocab()
     assert stop_ids(tokenizer) == stop_ids(char_tokenizer())
@@ -144,7 +145,7 @@ def test_a_native_model_is_exported_as_the_family_that_fits(tmp_path):
 def test_export_overwrites_nothing(run, tmp_path):
     (tmp_path / "something").write_text("mine")
     with pytest.raises(ValueError, match="exists already"):
-        export(run[0], tmp_path, "newest", None)
+        export(saved_config(run[0]), run[0], tmp_path, "newest", None)
     with pytest.raises(ValueError, match="no checkpoint 7 .* there are"):
-        export(run[0], tmp_path / "new", 7, None)
+        export(saved_config(run[0]), run[0], tmp_path / "new", 7, None)
     assert not (tmp_path / "new").exists()

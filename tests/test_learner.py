@@ -25,6 +25,7 @@ from rlvr_jax.learner import (
 )
 from rlvr_jax.losses import KL, LOSSES, Objective
 from rlvr_jax.masking import AGGREGATIONS
+from rlvr_jax.models.lora import LoraConfig, init_adapters
 from rlvr_jax.packing import PackConfig, Sequences
 from rlvr_jax.sampling import SamplingConfig
 from rlvr_jax.sharding import MeshConfig, make_mesh, tree_shardings
@@ -286,18 +287,30 @@ def test_a_new_stage_keeps_the_parameters_and_forgets_the_rest():
     assert not any(np.any(x) for x in jax.tree.leaves(again.opt_state))
 
 
-def test_a_bandit_learns():
+def bandit(rank, tx):
+    """(model, state): a policy that hardly prefers anything; adapters are trained if rank > 0."""
+    params = jax.tree.map(lambda x: 0.2 * x, random_params(MODEL))
+    if not rank:
+        return MODEL, dataclasses.replace(fresh(tx=tx), params=params)
+    # The head is frozen and tied to the embedding: with 0.2 it could not say anything clearly.
+    params = random_params(MODEL) | {"embed": 0.5 * random_params(MODEL)["embed"]}
+    lora = LoraConfig(rank=rank, alpha=16.0)
+    state = init_state(lambda: init_adapters(lora, params, jax.random.key(0)), tx, ONE)
+    model = dataclasses.replace(MODEL, lora_scale=lora.scale)
+    return model, dataclasses.replace(state, frozen=params)
+
+
+@pytest.mark.parametrize("rank", [0, 4], ids=["all", "adapters"])
+def test_a_bandit_learns(rank):
     """Reward 1 for token 5, whatever the prompt: GRPO finds it within 20 updates."""
     tx = make_optimizer(OptimConfig(learning_rate=0.03), 20)
     objective, sampling = Objective(loss=LOSSES.make("clipped")), SamplingConfig()
-    sampler = make_sampler(MODEL, DecodeConfig(4, 1, 1), sampling, (0,))
-    state = dataclasses.replace(
-        fresh(tx=tx), params=jax.tree.map(lambda x: 0.2 * x, random_params(MODEL))
-    )
-    update = make_update(MODEL, sampling, objective, tx, state, ONE)
+    model, state = bandit(rank, tx)
+    sampler = make_sampler(model, DecodeConfig(4, 1, 1), sampling, (0,))
+    update = make_update(model, sampling, objective, tx, state, ONE)
     prompts, history = [[1, 2], [3, 4], [6, 7], [8, 9]], []
     for step in range(20):
-        s = sampler(state.params, prompts, range(4), 16, Address(0, 0, step))
+        s = sampler(state.weights, prompts, range(4), 16, Address(0, 0, step))
         reward_B = (s.tokens_BT[:, 0] == 5).astype(np.float32)
         history.append(reward_B.mean())
         mask_BT = np.ones((64, 1), bool)

@@ -27,15 +27,11 @@ def main(args: Sequence[str]) -> int:
     absl_flags.DEFINE_float("temperature", None, "0 is greedy", flag_values=values)
     flags.parse(values, args, __doc__, ("workdir",))
     flags.prepare_process()
-    from rlvr_jax.config import from_json
     from rlvr_jax.evaluate import evaluate
     from rlvr_jax.setup import open_actor, restore_params
 
     workdir = pathlib.Path(values.workdir)
-    saved = workdir / "config.json"
-    if not saved.is_file():
-        raise ValueError(f'"{workdir}" is not a run folder: it holds no config.json')
-    config = from_json(json.loads(saved.read_text()))
+    config = flags.saved_config(workdir)
     wanted = {k: values[k].value for k in ("problems", "samples") if values[k].value}
     settings = dataclasses.replace(config.eval, **wanted)
     sampling = config.eval_sampling

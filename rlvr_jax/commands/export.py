@@ -32,6 +32,7 @@ def main(args: Sequence[str]) -> int:
 
     which = int(values.step) if values.step.isdecimal() else values.step
     to = pathlib.Path(values.to)
-    index = export(pathlib.Path(values.workdir), to, which, values.dtype)
+    config = flags.saved_config(values.workdir)
+    index = export(config, pathlib.Path(values.workdir), to, which, values.dtype)
     print(f"wrote checkpoint {index} to {to}")
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import pathlib
@@ -57,6 +58,16 @@ def parse(values: flags.FlagValues, args: Sequence[str], about: str, required: S
         if values[name].value is None:
             raise ValueError(f"--{name} is missing")
     return values
+
+
+def saved_config(workdir: str | os.PathLike):
+    """The configuration of a run folder.  ValueError where it is none."""
+    from rlvr_jax.config import from_json
+
+    saved = pathlib.Path(workdir) / "config.json"
+    if not saved.is_file():
+        raise ValueError(f'"{workdir}" is not a run folder: it holds no config.json')
+    return from_json(json.loads(saved.read_text()))
 
 
 def prepare_process() -> None:

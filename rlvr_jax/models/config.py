@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 # Keys of ModelConfig that say how a model is run, not what it computes.
-RUN_KEYS = ("path", "param_dtype", "compute_dtype", "unroll", "remat")
+RUN_KEYS = ("path", "param_dtype", "compute_dtype", "unroll", "remat", "lora_scale")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,13 +132,17 @@ class ModelConfig:
     init_std: float = 0.02
     param_dtype: str = "float32"
     compute_dtype: str = "float32"
+    lora_scale: float = 1.0  # weight of adapters where there are any (lora.LoraConfig.scale)
     unroll: bool = True  # python loop over layers (fast on CPU); False = scan (fast to compile)
-    remat: bool = False  # recompute each block in the backward pass
+    remat: str = (
+        "none"  # recompute in the backward pass: none | full (blocks) | dots (all but dots)
+    )
 
     def __post_init__(self):
         choices = {
             "activation": ("silu", "gelu_tanh"),
             "norms": ("pre", "post", "both"),
+            "remat": ("none", "full", "dots"),
             "param_dtype": ("float32", "bfloat16"),
             "compute_dtype": ("float32", "bfloat16"),
         }

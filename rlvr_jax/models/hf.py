@@ -88,7 +88,7 @@ def with_architecture(values: Mapping[str, Any]) -> dict[str, Any]:
         if key in plain and key not in RUN_KEYS:
             raise ValueError(
                 f"config.model.{key} has no effect: the architecture comes from config.model.path "
-                f"(beside it may be set: {', '.join(k for k in RUN_KEYS if k != 'path')})"
+                f"(beside it may be set: {', '.join(k for k in RUN_KEYS if k not in ('path', 'lora_scale'))})"
             )
     return {k: v for k, v in plain.items() if k not in RUN_KEYS} | dict(values)
 

@@ -8,7 +8,8 @@ they differ only in the `attend` function they hand to `run_layers`.
 
 from __future__ import annotations
 
-import math
+import functools
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -18,10 +19,11 @@ from flax import nnx
 from jax.sharding import Mesh
 
 from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.models.lora import A, B, adapter_names
 from rlvr_jax.models.moe import mixture
 from rlvr_jax.models.rope import Rope, pick, rope_tables
 from rlvr_jax.sampling import NEG
-from rlvr_jax.sharding import constrain
+from rlvr_jax.sharding import constrain, path_name
 
 Params = dict[str, Any]
 Attend = Callable[..., tuple[jax.Array, Any]]
@@ -105,21 +107,26 @@ class Block(nnx.Module):
         if self.config.moe.experts:
             experts = (self.expert_gate[...], self.expert_up[...], self.expert_down[...])
             return mixture(h, self.router[...], experts, self.config.moe, act)
-        return linear(act(linear(h, self.gate[...])) * linear(h, self.up[...]), self.down[...])
+        return self._linear("down", act(self._linear("gate", h)) * self._linear("up", h))
 
     def _attention(self, x, rope, attend, cache, layer):
         a, h = self.config.attn, self._norm("attn_norm", x)
-        q, k, v = (
-            linear(h, getattr(self, n)[...], self._optional(f"{n}_bias")) for n in ("q", "k", "v")
-        )
+        q, k, v = (self._linear(n, h) for n in ("q", "k", "v"))
         if a.qk_norm and a.qk_norm_whole:
             q, k = self._norm("q_norm", q), self._norm("k_norm", k)
         q, k, v = (y.reshape(*x.shape[:-1], -1, a.head_dim) for y in (q, k, v))
         if a.qk_norm and not a.qk_norm_whole:
             q, k = self._norm("q_norm", q), self._norm("k_norm", k)
         o, cache = attend(rope(q, layer), rope(k, layer), v, cache, layer.local)
-        o = linear(o.reshape(*x.shape[:-1], -1), self.o[...], self._optional("o_bias"))
+        o = self._linear("o", o.reshape(*x.shape[:-1], -1))
         return x + self._norm("attn_post_norm", o), cache
+
+    def _linear(self, name: str, x: jax.Array) -> jax.Array:
+        """x through matrix `name`, with its bias and its adapter where the block has them."""
+        y = linear(x, getattr(self, name)[...], self._optional(f"{name}_bias"))
+        if (a := self._optional(name + A)) is None:
+            return y
+        return y + self.config.lora_scale * linear(linear(x, a), self._optional(name + B))
 
     def _optional(self, name: str):
         return getattr(self, name)[...] if hasattr(self, name) else None
@@ -166,7 +173,14 @@ def init(config: ModelConfig, key: jax.Array) -> Params:
 
 def _block(config: ModelConfig, layer: dict) -> Block:
     """The block module around one layer's arrays (at trace time; costs nothing at run time)."""
-    graph, state = nnx.split(nnx.eval_shape(lambda: Block(config, jnp.zeros(block_size(config)))))
+
+    def build():
+        block = Block(config, jnp.zeros(block_size(config)))
+        for name in adapter_names(layer):
+            setattr(block, name, nnx.Param(jnp.zeros(layer[name].shape)))
+        return block
+
+    graph, state = nnx.split(nnx.eval_shape(build))
     nnx.replace_by_pure_dict(state, layer)
     return nnx.merge(graph, state)
 
@@ -177,6 +191,12 @@ def embed(config: ModelConfig, params: Params, tokens: jax.Array) -> jax.Array:
     if config.embed_scale:
         x = x * jnp.asarray(config.width**0.5, x.dtype)
     return x
+
+
+REMAT = {  # what the backward pass finds instead of recomputing it; block inputs are always kept
+    "full": jax.checkpoint_policies.nothing_saveable,
+    "dots": jax.checkpoint_policies.dots_with_no_batch_dims_saveable,  # the linears, no scores
+}
 
 
 def run_layers(config: ModelConfig, layers, x, rope: Rope, attend: Attend, caches=None, mesh=None):
@@ -191,8 +211,9 @@ def run_layers(config: ModelConfig, layers, x, rope: Rope, attend: Attend, cache
         return constrain(x, mesh, *(["batch"] + [None] * (x.ndim - 1))), cache
 
     kinds = [Layer(config.local(i), config.rotary(i)) for i in range(config.layers)]
-    if config.remat:
-        step = jax.checkpoint(step, static_argnums=(3,) if config.unroll else ())
+    if config.remat != "none":
+        policy, static = REMAT[config.remat], (3,) if config.unroll else ()
+        step = jax.checkpoint(step, policy=policy, static_argnums=static)
     if config.unroll:
         layers = layers if isinstance(layers, tuple) else unstack(config, layers)
         out = []
@@ -204,9 +225,41 @@ def run_layers(config: ModelConfig, layers, x, rope: Rope, attend: Attend, cache
     return jax.lax.scan(lambda x, s: step(x, *s), x, (layers, caches, kinds))
 
 
+def for_decoding(config: ModelConfig, params: Params) -> Params:
+    """`params` as a loop over tokens wants them: leaves that the model casts to the compute dtype
+    on use are cast here, once, and layers unstacked where they are unrolled.  Gives the same bits;
+    float32 masters are read once a rollout instead of once a token.  Norms stay as they are: they
+    are computed in float32.  What needs no cast is handed on, not copied."""
+    found, tree = jax.tree_util.tree_flatten_with_path(params)
+    leaves = [leaf for _, leaf in found]
+    wide = [
+        i
+        for i, (path, leaf) in enumerate(found)
+        if leaf.dtype != config.compute_dtype and not _FLOAT32.search(path_name(path))
+    ]
+    cast = _cast([leaves[i] for i in wide], config.compute_dtype)
+    for i, leaf in zip(wide, cast, strict=True):
+        leaves[i] = leaf
+    params = jax.tree.unflatten(tree, leaves)
+    if not config.unroll or isinstance(params["layers"], tuple):
+        return params
+    return {**params, "layers": _unstacked(config, params["layers"])}
+
+
+_FLOAT32 = re.compile(r"norm$|^value_head/")  # leaves that are used in float32
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _cast(leaves: list, dtype: str) -> list:
+    return [x.astype(dtype) for x in leaves]
+
+
 def unstack(config: ModelConfig, layers: dict) -> tuple[dict, ...]:
     """The stacked layer dict as one dict a layer (do this outside a loop, not in its body)."""
     return tuple(jax.tree.map(lambda a, i=i: a[i], layers) for i in range(config.layers))
+
+
+_unstacked = jax.jit(unstack, static_argnums=0)
 
 
 def head_weight(params: Params) -> jax.Array:

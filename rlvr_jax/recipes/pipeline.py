@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 
@@ -30,11 +31,15 @@ def run_pipeline(config: RunConfig, workdir: str) -> None:
 def begin(run: Run):
     """(state, place): from the newest whole checkpoint, or from the start."""
     shapes = functools.partial(state_shapes, run.config, run.model, run.mesh)
-    found = run.checkpoints.restore(shapes)
+    found = run.checkpoints.restore(lambda host: dataclasses.replace(shapes(host), frozen=None))
     if found is None:
         run.log.truncate(run.config.stages[0], -1)
         return first_state(run), Place()
     state, place = found.state, Place(**found.host)
+    base = shapes(found.host).frozen
+    if base is not None:
+        base = run.checkpoints.restore_reference(found.reference, base)
+        state = dataclasses.replace(state, frozen=base)
     stage = run.config.stages[place.stage]
     run.log.truncate(stage, place.step)
     run.log.note(f"resuming after step {place.step} of stage {stage}")

@@ -25,7 +25,6 @@ from rlvr_jax.learner import (
     make_schedule,
     make_scorer,
     make_update,
-    restart_optimizer,
 )
 from rlvr_jax.memory import account
 from rlvr_jax.reference import open_reference
@@ -42,12 +41,12 @@ def rl(run: Run, state: TrainState, place: Place) -> TrainState:
     updates = max(1, c.rl.steps - warm) * c.learner.epochs * c.learner.minibatches
     tx, schedule = make_optimizer(c.optim, updates), make_schedule(c.optim, updates)
     if place.step == 0:
-        state = restart_optimizer(state, tx, run.mesh)
-        run.evaluate(stage, 0, "before", state.params)
+        state = run.start_stage(state, tx, place)
+        run.evaluate(stage, 0, "before", state.weights)
     critic = open_critic(c.critic, run.model, c.pack, run.mesh, state, c.rl.steps)
     state = dataclasses.replace(state, critic=None)
     run.reference = open_reference(
-        c.reference, run.checkpoints, state.params, run.index(place), place.reference
+        c.reference, run.checkpoints, state, run.index(place), place.reference
     )
     note_memory(run, state, critic)
     problems = stream(run.train, 2 * c.seed + 1)
@@ -55,14 +54,14 @@ def rl(run: Run, state: TrainState, place: Place) -> TrainState:
     update = make_update(run.model, c.sampling, c.objective, tx, state, run.mesh, adapts)
     scorers = Scorers(run)
     for step in range(place.step + 1, c.rl.steps + 1):
-        judged, metrics = gather(run, state.params, place, step, problems.__getitem__)
+        judged, metrics = gather(run, state.weights, place, step, problems.__getitem__)
         with log.clock("logprob"):
             experience, more = assess(run, state, place, judged, (scorers, critic))
         metrics |= more | shaping_metrics(judged)
         done = []
         with log.clock("update"):
             if critic is not None:
-                critic_done = critic.learn(experience, state.params, (c.seed, step))
+                critic_done = critic.learn(experience, state.weights, (c.seed, step))
                 check_critic(c, step, critic_done[-1], critic.state)
                 metrics |= merge_updates(critic_done)
             if step > warm:
@@ -150,15 +149,16 @@ def assess(
     run: Run, state: TrainState, place: Place, judged: Judged, tools: tuple[Scorers, Critic | None]
 ) -> tuple[Experience, dict[str, float]]:
     """Everything an update needs to know of a batch; `place.baseline` moves along."""
-    c, (scorers, critic), reference = run.config, tools, run.reference
+    c, (scorers, critic), weights = run.config, tools, state.weights
+    reference = run.reference if run.config.reference.mode != "none" else None
     extras = Extras(
-        rescore=None if scorers.both is None else functools.partial(scorers.both, state.params),
-        value=None if critic is None else critic.scorer(state.params),
-        greedy_reward_N=greedy_rewards(run, state.params, judged, place.step + 1),
+        rescore=None if scorers.both is None else functools.partial(scorers.both, weights),
+        value=None if critic is None else critic.scorer(weights),
+        greedy_reward_N=greedy_rewards(run, weights, judged, place.step + 1),
         baseline=place.baseline if "running_baseline" in c.advantage.needs else None,
         kl_coef=place.kl_coef,
     )
-    old = functools.partial(scorers.logp, state.params)
+    old = functools.partial(scorers.logp, weights)
     experience, metrics = make_experience(
         judged,
         trained_mask(judged, c.rollout),

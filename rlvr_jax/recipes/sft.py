@@ -14,10 +14,10 @@ from rlvr_jax.learner import (
     make_optimizer,
     make_schedule,
     make_update,
-    restart_optimizer,
 )
 from rlvr_jax.losses import LOSSES, Objective
 from rlvr_jax.packing import Sequences
+from rlvr_jax.reference import ReferenceConfig, open_reference
 from rlvr_jax.sampling import SamplingConfig
 from rlvr_jax.setup import Place, Run, process_metrics
 from rlvr_jax.slots import bucket
@@ -31,8 +31,11 @@ def sft(run: Run, state: TrainState, place: Place) -> TrainState:
     c, log, stage = run.config, run.log, "sft"
     tx, schedule = make_optimizer(c.sft.optim, c.sft.steps), make_schedule(c.sft.optim, c.sft.steps)
     if place.step == 0:
-        state = restart_optimizer(state, tx, run.mesh)
-        run.evaluate(stage, 0, "before", state.params)
+        state = run.start_stage(state, tx, place)
+        run.evaluate(stage, 0, "before", state.weights)
+    run.reference = open_reference(
+        ReferenceConfig(), run.checkpoints, state, run.index(place), place.reference
+    )
     problems = stream(run.train, 2 * c.seed)
     objective = Objective(loss=LOSSES.make("policy_gradient"))
     update = make_update(run.model, SamplingConfig(), objective, tx, state, run.mesh)

@@ -68,8 +68,8 @@ def encode_prompt(
 ) -> list[int]:
     """Token ids of the prompt of `problem`, at most one BOS, never an end token added.
 
-    ValueError: messages without template "chat", "chat" without a chat template, bos "always"
-    without a BOS token, a BOS token in the middle of the prompt.
+    ValueError: messages without template "chat", "chat" without a chat template or with one that
+    refuses the messages, bos "always" without a BOS token, a BOS token in the middle of the prompt.
     """
     if format.template == "chat":
         ids = _render_chat(tokenizer, problem, format.system)
@@ -132,9 +132,18 @@ def _render_chat(tokenizer: PreTrainedTokenizerBase, problem: Problem, system: s
         if messages[0]["role"] == "system":
             raise ValueError(f"problem {problem.index} brings a system message; set system to ''")
         messages.insert(0, {"role": "system", "content": system})
-    return tokenizer.apply_chat_template(
-        messages, add_generation_prompt=True, tokenize=True, return_dict=False
-    )
+    from jinja2 import TemplateError
+
+    try:
+        return tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, tokenize=True, return_dict=False
+        )
+    except TemplateError as error:  # templates refuse roles they do not know, and their order
+        roles = ", ".join(m["role"] for m in messages)
+        raise ValueError(
+            f"problem {problem.index}: the tokenizer's chat template does not take the messages "
+            f"({roles}): {error}"
+        ) from error
 
 
 def _adds_bos(tokenizer: PreTrainedTokenizerBase) -> bool:

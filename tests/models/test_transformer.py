@@ -119,7 +119,9 @@ def scanned():
     return value_and_grads(EVERYTHING, random_params(EVERYTHING))
 
 
-@pytest.mark.parametrize("change", [{"unroll": True}, {"remat": True}])
+@pytest.mark.parametrize(
+    "change", [{"unroll": True, "remat": "dots"}, {"remat": "full"}, {"remat": "dots"}]
+)
 def test_unrolling_and_recomputing_change_no_gradient(scanned, change):
     config = dataclasses.replace(EVERYTHING, **change)
     value, grads = value_and_grads(config, random_params(EVERYTHING))
@@ -127,6 +129,25 @@ def test_unrolling_and_recomputing_change_no_gradient(scanned, change):
     largest = max(np.abs(g).max() for g in jax.tree.leaves(scanned[1]))
     for a, b in zip(jax.tree.leaves(grads), jax.tree.leaves(scanned[1]), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5 * largest)
+
+
+def test_recomputing_saves_memory():
+    """Temporary memory of the gradient of 64 tokens, as the compiler plans it."""
+    tokens, positions, allowed = one_row(np.zeros((4, 64), np.int32))
+
+    def planned(remat):
+        config = dataclasses.replace(PLAIN, layers=8, remat=remat)
+        attend = plain(config, allowed, positions)
+
+        def loss(params):
+            hidden, _ = tf.forward(config, params, tokens, positions, attend)
+            return jnp.sum(hidden**2)
+
+        shapes = jax.eval_shape(lambda: tf.init(config, jax.random.key(0)))
+        return jax.jit(jax.grad(loss)).lower(shapes).compile().memory_analysis().temp_size_in_bytes
+
+    none, dots, full = map(planned, ("none", "dots", "full"))
+    assert full < 0.8 * dots < 0.5 * none
 
 
 def test_every_parameter_gets_a_gradient(scanned):
@@ -224,6 +245,7 @@ def test_init_has_the_asked_spread_and_neutral_norms():
         (lambda: ModelConfig(activation="relu"), "silu, gelu_tanh"),
         (lambda: ModelConfig(norms="none"), "pre, post, both"),
         (lambda: ModelConfig(param_dtype="float16"), "float32, bfloat16"),
+        (lambda: ModelConfig(remat="some"), "none, full, dots"),
     ],
 )
 def test_impossible_models_are_refused(build, said):

@@ -128,6 +128,33 @@ def test_chat_needs_a_chat_template():
         encode_prompt(char_tokenizer(), problem(), PromptFormat("chat"))
 
 
+def test_a_chat_template_that_refuses_the_messages_is_one_line():
+    refusing = CHAT.replace(
+        "{% for m in messages %}",
+        "{% for m in messages %}{% if m['role'] == 'system' %}"
+        "{{ raise_exception('no system role here') }}{% endif %}",
+    )
+    tokenizer = chat_tokenizer(refusing)
+    assert encode_prompt(tokenizer, problem(), PromptFormat("chat"))[0] == BOS
+    with pytest.raises(ValueError, match=r"problem 0.*\(system, user\): no system role") as error:
+        encode_prompt(tokenizer, problem(), PromptFormat("chat", system="be brief"))
+    assert "\n" not in str(error.value)
+
+
+def test_messages_are_rendered_and_tokenised_in_one_call(monkeypatch):
+    """A rendered template is never tokenised again, which would add a second BOS."""
+    tokenizer, calls = chat_tokenizer(), []
+    real = type(tokenizer).apply_chat_template
+
+    def apply(self, *args, **kwargs):
+        calls.append(kwargs["tokenize"])
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(type(tokenizer), "apply_chat_template", apply)
+    ids = encode_prompt(tokenizer, problem(), PromptFormat("chat"))
+    assert calls == [True] and ids.count(BOS) == 1
+
+
 def test_messages_under_a_plain_template():
     one = ({"role": "user", "content": "7+12="},)
     assert encode_prompt(char_tokenizer(), problem(one), PromptFormat()) == plain_ids("7+12=")

@@ -1,0 +1,95 @@
+"""Low-rank adapters (LoRA, Hu et al. 2021, arXiv 2106.09685), without dropout.
+
+A matrix W [in, out] of the frozen base becomes W + scale A B, with A [in, r], B [r, out] and
+scale = alpha / r.  B begins at zero, so the first policy is the base.  Adapters are leaves beside
+the matrices they adapt: `layers/q_lora_a` [L, in, r] and `layers/q_lora_b` [L, r, out], float32
+whatever the type of the base.  The block adds them where it finds them, so scoring, prefill and
+decoding need to know nothing of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+TARGETS = ("q", "k", "v", "o", "gate", "up", "down")
+A, B = "_lora_a", "_lora_b"
+
+
+@dataclasses.dataclass(frozen=True)
+class LoraConfig:
+    """rank 0 = off: every parameter is trained.  A stage begins with fresh adapters; those of the
+    stage before have become part of its base."""
+
+    rank: int = 0
+    alpha: float = 32.0  # the adapters' product counts alpha / rank
+    targets: tuple[str, ...] = TARGETS
+    stages: tuple[str, ...] = ()  # that train adapters, e.g. ("rl",) after a full sft; () = all
+
+    def __post_init__(self):
+        if self.rank < 0 or self.alpha <= 0:
+            raise ValueError(
+                f"lora.rank must not be negative and lora.alpha must be positive; got {self.rank}, "
+                f"{self.alpha}"
+            )
+        bad = [name for name in self.targets if name not in TARGETS]
+        if bad or not self.targets or len(set(self.targets)) < len(self.targets):
+            raise ValueError(
+                f"lora.targets is some of {', '.join(TARGETS)}, each once; got {self.targets}"
+            )
+
+    @property
+    def scale(self) -> float:
+        return self.alpha / self.rank if self.rank else 1.0
+
+    def trains(self, stage: str) -> bool:
+        """Does this stage train adapters?"""
+        return self.rank > 0 and (not self.stages or stage in self.stages)
+
+
+def init_adapters(config: LoraConfig, base: Mapping[str, Any], key: jax.Array) -> dict[str, Any]:
+    """First adapters for `base` (arrays or shapes): A normal with variance 1 / in, B zero."""
+    layers, out = base["layers"], {}
+    for name, one in zip(config.targets, jax.random.split(key, len(config.targets)), strict=True):
+        if name not in layers or layers[name].ndim != 3:
+            raise ValueError(f'lora.targets: this model has no single matrix "{name}" in a layer')
+        count, rows, columns = layers[name].shape
+        shape = (count, rows, config.rank)
+        out[name + A] = rows**-0.5 * jax.random.normal(one, shape, jnp.float32)
+        out[name + B] = jnp.zeros((count, config.rank, columns), jnp.float32)
+    return {"layers": out}
+
+
+def adapter_names(names: Iterable[str]) -> list[str]:
+    """Those of the names of a layer's leaves that are adapters."""
+    return [name for name in names if name.endswith((A, B))]
+
+
+def join(base: Mapping[str, Any] | None, trained: Any) -> Any:
+    """The parameters of the network: `trained` alone, or adapters among the leaves of their base.
+    No array is copied."""
+    if base is None:
+        return trained
+    return {**base, "layers": {**base["layers"], **trained["layers"]}}
+
+
+def merge(params: Mapping[str, Any], scale: float) -> dict[str, Any]:
+    """Plain weights with the same logits: W + scale A B in float32, in W's type and place.  Arrays
+    without adapters are handed on as they are."""
+    layers = dict(params["layers"])
+    for name in [n.removesuffix(A) for n in layers if n.endswith(A)]:
+        a, b, w = layers.pop(name + A), layers.pop(name + B), layers[name]
+        put = functools.partial(jax.jit, static_argnums=3, out_shardings=w.sharding)
+        layers[name] = put(_merged)(w, a, b, scale)
+    return {**params, "layers": layers}
+
+
+def _merged(w: jax.Array, a: jax.Array, b: jax.Array, scale: float) -> jax.Array:
+    exact = jax.lax.Precision.HIGHEST
+    product = jnp.einsum("lir,lro->lio", a, b, precision=exact)
+    return (w.astype(jnp.float32) + scale * product).astype(w.dtype)
