@@ -47,9 +47,8 @@ def examine(config: RunConfig) -> Iterator[Row]:
         problems = [train[i] for i in range(min(PROMPTS, len(train)))]
         yield from _gold(actor, problems)
         tx = make_optimizer(config.optim, 1)
-        state = start_stage(
-            config, mesh, start_state(config.seed, model, mesh), tx, _rl_stage(config)
-        )
+        state = start_state(config.seed, model, mesh)
+        state = start_stage(config, mesh, state, tx, _rl_stage(config))
         yield Row("every parameter has a sharding rule", f"{_leaves(state)} leaves", "all", True)
         uids = list(range(len(problems)))
         address = Address(config.seed, CHECK, 0)

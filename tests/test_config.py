@@ -88,7 +88,7 @@ def test_every_preset_is_known_to_the_config(name):
         ({"stages": ("sft",)}, "no effect"),
         ({"reference__mode": "none"}, "reference"),
         ({"sampling__temperature": 0.0}, "temperature"),
-        ({"optim__final_scale": 0.5}, "no effect"),
+        ({"optim__schedule": "constant"}, "no effect"),
         ({"aggregation__length_limit": 5}, "no effect"),
         ({"rollout__max_refills": 2}, "no effect"),
         ({"model__attn__kv_heads": 3}, "kv_heads"),

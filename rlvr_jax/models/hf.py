@@ -86,9 +86,10 @@ def with_architecture(values: Mapping[str, Any]) -> dict[str, Any]:
     plain = dataclasses.asdict(read_config(values["path"]))
     for key in values:
         if key in plain and key not in RUN_KEYS:
+            free = ", ".join(sorted({*RUN_KEYS} - {"path", "lora_scale"}))
             raise ValueError(
                 f"config.model.{key} has no effect: the architecture comes from config.model.path "
-                f"(beside it may be set: {', '.join(k for k in RUN_KEYS if k not in ('path', 'lora_scale'))})"
+                f"(beside it may be set: {free})"
             )
     return {k: v for k, v in plain.items() if k not in RUN_KEYS} | dict(values)
 

@@ -9,6 +9,7 @@ they differ only in the `attend` function they hand to `run_layers`.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
