@@ -61,7 +61,6 @@ def complaint(done: subprocess.CompletedProcess) -> str:
         ("mesh.tensor=3", "mesh"),
         ("model.vocab=100", "128 ids"),
         ("text.template=chat", "no chat template"),
-        ("model.param_dtype=bfloat16", "without float32 masters"),
         ("learner.minibatches=0", "minibatches"),
     ],
 )

@@ -224,7 +224,6 @@ def test_a_config_with_adapters_survives_json():
         ({"reference.mode": "ema", "reference.decay": 0.9}, "does not go with lora.rank 2"),
         ({"reference.mode": "every_n", "reference.every": 2}, "does not go with lora.rank 2"),
         ({"model.lora_scale": 2.0}, "lora_scale"),
-        ({"model.param_dtype": "bfloat16", "lora.stages": ("rl",)}, "without float32 masters"),
         ({"lora.targets": ("qq",)}, "lora.targets is some of"),
     ],
 )
