@@ -288,10 +288,9 @@ class _Crew:
         # A job that crashed once goes alone, so that a second crash is its own.
         worker.jobs.extend(self.loop.take(1 if self.loop.queue[0].tries else CHUNK))
         worker.since = time.monotonic()
-        try:
+        # A worker that has just died: its connection is at its end, which the next read finds.
+        with contextlib.suppress(OSError):
             worker.conn.send([(job.completions, job.problems) for job in worker.jobs])
-        except OSError:
-            self._dismiss(worker, "crash")
 
     def _read(self, worker: _Worker) -> None:
         try:

@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -73,14 +74,26 @@ def test_close_leaves_no_process_and_fails_what_waits():
         pool.grade(*many(["a"]))
 
 
-def test_a_lost_template_is_replaced():
+def test_a_worker_that_dies_as_it_is_handed_a_job_is_replaced():
     with RewardPool(pool_rewards.Moody(), workers=1) as pool:
         assert pool.grade(*many(["a"]))[0].score == 1
-        for child in psutil.Process().children():
-            if "template" in " ".join(child.cmdline()):
-                child.kill()
-                child.wait()
-        assert [v.score for v in pool.grade(*many(["a", "bb"]))] == [1, 2]
+        (worker,) = pool._loop.crew.workers
+
+        def send(jobs):
+            os.kill(worker.pid, signal.SIGKILL)
+            raise BrokenPipeError
+
+        worker.conn.send = send
+        verdicts = pool.submit(*many(["a", "bb"])).result(timeout=20)
+        assert [v.score for v in verdicts] == [1, 2]
+
+
+def test_a_lost_template_is_replaced():
+    with RewardPool(pool_rewards.Moody(), workers=1) as pool:
+        for _ in range(8):  # its death meets the pool between two jobs, or while it hands one out
+            assert pool.grade(*many(["a"]))[0].score == 1
+            pool._loop.crew.template._process.kill()
+            assert [v.score for v in pool.grade(*many(["a", "bb"]))] == [1, 2]
 
 
 @pytest.mark.parametrize(
