@@ -15,7 +15,7 @@ quickstart: $(VENV)/.installed
 test: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 slow: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -m slow

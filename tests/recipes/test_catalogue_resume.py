@@ -78,7 +78,11 @@ def rows(workdir):
 
 
 @pytest.mark.parametrize(
-    ("make", "stop"), [(everything_that_moves, 3), (reset_every_third, 3)], ids=["moves", "reset"]
+    ("make", "stop"),
+    [
+        pytest.param(everything_that_moves, 3, marks=pytest.mark.slow, id="moves"),
+        pytest.param(reset_every_third, 3, id="reset"),
+    ],
 )
 def test_a_cut_run_equals_a_whole_one(make, stop, tmp_path, monkeypatch):
     config = build(make())

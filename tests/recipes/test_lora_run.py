@@ -40,7 +40,7 @@ def small():
     c.model.layers = 1
     c.lora.rank, c.lora.alpha = 2, 8.0
     c.sft.steps, c.rl.steps = 4, 3
-    c.reward.name = "random"
+    c.reward.name = "control"
     c.rollout.prompts = 4
     c.rollout.dynamic_sampling = c.rollout.max_refills = None
     c.kl.coef = 0.01
