@@ -200,11 +200,13 @@ def test_same_verdicts_as_countdown_without_letters():
 
 def test_sequences():
     assert items("[1, 2;3]") == ["1", "2", "3"] and items("('a', b)") == ["a", "b"]
+    assert items("−3 2.") == ["-3", "2"]
     problem = Problem(prompt="", answer="1 2 2", index=0)
-    texts = ["1,2,2", "1 2", "2 1 2", "1 2 2 2", "", "x" * 20_000]
+    texts = ["1,2,2", "$1, 2, 2$.", r"\boxed{[1, 2, 2]}", "1 2", "2 1 2", "1 2 2 2", "12 2", ""]
+    texts += ["x" * 20_000, r"1 2 \boxed{2}", "1 2 2 or 2 2 1", "[1] 2 2", "01 2 2", "1.0 2 2"]
     completions = [Completion(text=f"<answer>{text}</answer>") for text in texts]
     verdicts = grade_all(Sequence(), completions, [problem] * len(texts))
-    assert [v.correct for v in verdicts] == [True] + [False] * 5
+    assert [v.correct for v in verdicts] == [True] * 3 + [False] * 11
     blank = Problem(prompt="", answer=" ", index=0)
     assert Sequence()(completions[0], blank).status == "unknown"
 
