@@ -262,7 +262,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     other = make_verifier(options.against) if options.against else None
     out = None if options.out is None else output_path(options.out, [options.file])
     known = tuple(BY_KIND) if "auto" in (options.verifier, options.against) else ()
-    cases = load_cases(options.file, [kind for kind in options.kind.split(",") if kind], known)
+    kinds = [kind.strip() for kind in options.kind.split(",") if kind.strip()]
+    cases = load_cases(options.file, kinds, known)
     findings = audit(cases, reward)
     if out is not None:
         write_findings(out, findings)

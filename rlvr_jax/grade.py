@@ -367,6 +367,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry of `rlvr grade`."""
     options = parser().parse_args(argv)
     reward = make_reward(options.reward, options.set)
+    if options.workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {options.workers}")
     out = None if options.out is None else output_path(options.out, [options.file])
     columns = {role: getattr(options, role) for role in USUAL}
     groups = load_groups(options.file, columns, options.answer_pattern)

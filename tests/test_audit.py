@@ -26,7 +26,7 @@ def file(tmp_path):
 
 def test_command(file, tmp_path, capsys):
     out = tmp_path / "verdicts.jsonl"
-    arguments = [file, "--verifier=numeric", "--kind=math", f"--out={out}", "--against=format"]
+    arguments = [file, "--verifier=numeric", "--kind=math, ", f"--out={out}", "--against=format"]
     assert audit.main(arguments) == 0
     printed = capsys.readouterr().out
     assert "math                       3  1/2 [" in printed and "0/1 [" in printed

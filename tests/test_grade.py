@@ -112,6 +112,9 @@ def test_the_output_is_checked_before_the_work(command, file, tmp_path):
             command.main([path, verifier, f"--out={tmp_path}/{name}"])
     with pytest.raises(ValueError, match="name of a file"):
         command.main([path, verifier, "--out="])
+    if command is grade:
+        with pytest.raises(ValueError, match="at least 1, got 0"):
+            grade.main([path, verifier, "--workers=0"])
     assert (tmp_path / "responses.jsonl").read_bytes() == before
     assert command.main([path, verifier, f"--out={tmp_path}/sub/out.jsonl"]) == 0
     assert (tmp_path / "sub" / "out.jsonl").read_text().count("\n") == 1

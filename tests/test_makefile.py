@@ -25,4 +25,4 @@ def test_make_alone_lists_every_target():
 
 def test_install_trains_nothing(tmp_path):
     steps = make("-n", "install", f"VENV={tmp_path}/venv")
-    assert "pip install" in steps and "rlvr run" not in steps and "pytest" not in steps
+    assert "pip install" in steps and "bin/rlvr" not in steps and "-m pytest" not in steps

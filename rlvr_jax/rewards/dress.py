@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rlvr_jax.rewards.extract import closing_brace
 
-_PAIRS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"))
+_PAIRS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"))
+_PAIRS += (("```", "```"), ("`", "`"))
 _BOXES = (r"\boxed{", r"\fbox{", r"\text{", r"\mathrm{")
 MAX_LAYERS = 6
 

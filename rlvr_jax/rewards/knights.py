@@ -16,7 +16,8 @@ ROLES = ("knight", "knave")
 
 _ROLE = re.compile(r"(?<![\w-])(knight|knave)(s?)(?![\w-])", re.IGNORECASE)
 _LINK = (
-    r"""["'*]*(?:\s*(?:\|\s*|[:=(]\s*|-+>?\s+|[–—→]\s*)|\s+is\s+|['’]s\s+(?=an?\s|the\s|not\s)"""
+    r"""["'*]*(?:\s*(?:\|\s*|[:=(]\s*|-+>?\s+|[–—→]\s*)"""
+    r"""|\s+(?:is|must\s+be)\s+(?:(?:definitely|certainly|clearly|indeed|actually)\s+)?|['’]s\s+(?=an?\s|the\s|not\s)"""
     r"""|\s*,?\s+(?=an?\s))"""
 )
 _NOT = r"(?P<no>not\s+)?"
@@ -26,7 +27,8 @@ _HEDGE = re.compile(  # words that turn what was said into something else, where
     r"|no|none|never|cannot|maybe|perhaps|possibly|possible|probably|likely|might|may|could|would"
     r"|should|unknown|impossible|undetermined|uncertain|unsure|false|untrue|wrong|incorrect|opposite"
     r"|reversed?|swap(?:ped)?|doubt|guess|suppose|supposing|provided|providing|implies|equivalent"
-    r"|exactly|precisely|just in case|in case|as long as|vice versa|xor|n't)\b|n['’]t\b"
+    r"|exactly|precisely|just in case|in case|as long as|vice versa|xor|a lie|are lies|mistaken"
+    r"|den(?:y|ies|ied)|contrary|instead|rather|contradict\w*|refuted?|n't)\b|n['’]t\b"
     r"|\?|\|\||[=<-]>|<[=-]|[⇒⇔⟹⟺↔→⊕≡¬∨]",
     re.IGNORECASE,
 )
@@ -38,9 +40,9 @@ _CLAUSE = re.compile(  # where one clause ends; after a colon the next line stil
 )
 _HARMLESS = re.compile(  # nothing that could bind one statement to another but a conjunction
     r"(?:\b(?:(?:(?:the|my|our)\s+)?(?:final\s+)?(?:answer|solution|conclusion)(?:\s+is)?"
-    r"|here\s+(?:is|are)|as\s+follows|we\s+(?:have|know|conclude|find|see|get)|the|final|roles?"
+    r"|here\s+(?:is|are)|as\s+follows|it\s+follows|we\s+(?:have|know|conclude|find|see|get)|the|final|roles?"
     r"|identity|identities|assignment|so|thus|hence|therefore|consequently|finally|clearly|indeed"
-    r"|also|that)\b|[\d\s:\"'`*#•&∧\[\]\x00-])*",
+    r"|also|that)\b|[\d\s:\"'`*#•✅✓✔&∧\[\]\x00-])*",
     re.IGNORECASE,
 )
 _TEX = re.compile(r"\\(?:boxed|fbox|text|text(?:bf|it|rm)|math(?:bf|it|rm))\s*\{([^{}]*)\}")

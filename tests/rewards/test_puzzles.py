@@ -69,6 +69,8 @@ def test_cases(kind):
         r"\text{Zoey is a \textbf{knight}, Oliver is a knave}",
         "Zoey is a knight and tells the truth, Oliver is a knave and lies.",
         "We conclude that Zoey is a knight and that Oliver is a knave (assuming Zoey is a knight)",
+        "It follows that Zoey must be a knight and Oliver is definitely a knave",
+        "✅ Zoey is a knight, Oliver is a knave",
         "Zoey is a knight: she tells the truth. Oliver is a knave.",
     ],
 )
@@ -106,6 +108,11 @@ def test_roles_are_read(text):
         ("Zoey is a knight, Oliver is a knave. No, wrong", "hedged"),
         ("Zoey is a knight. Oliver is a knave. Correction: Oliver is a knight", "contradiction"),
         ("Zoey and Oliver, a knight and a knave", "unparsable"),
+        ("❌ Zoey is a knight. Oliver is a knave", "hedged"),
+        ("Zoey is a knight, Oliver is a knave. These are lies.", "hedged"),
+        ("Zoey is a knight, Oliver is a knave: a contradiction", "hedged"),
+        ("Zoey must not be a knave, Oliver is a knave", "hedged"),
+        ("Zoey is a knight, Oliver is a knave, in case Zoey lies", "hedged"),
     ],
 )
 def test_what_is_no_assignment(text, reason):
@@ -231,5 +238,7 @@ def test_reasoning_gym_pays_full_marks_only(monkeypatch):
         verdicts = [reward(Completion(text=f"<answer>{t}</answer>"), problem) for t in texts]
         assert [v.score for v in verdicts] == [1.0, 0.0, 0.0]
     assert ReasoningGym()(Completion(text="7"), problem).reason == "no_answer"
+    blank = Problem(prompt="", answer=" ", index=0)
+    assert ReasoningGym()(Completion(text="<answer>7</answer>"), blank).status == "unknown"
     with pytest.raises(ValueError, match="allowed are exact"):
         ReasoningGym(scoring="lax")
