@@ -1,13 +1,22 @@
+# make install      only the package and its command: .venv/bin/rlvr
 # make quickstart   train the small model from nothing and watch it learn (runs/quickstart/report.html)
 # make test         the default test run
+# make slow         the tests that are too long for it
 # make sweep        every algorithm on the quickstart, three seeds each (hours); writes docs/sweep.md
+# make format       let ruff mend and format the code
+# make clean        remove .venv
 # All build .venv when pyproject.toml has changed; nothing but Python 3.11+ and make is needed.
 
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: quickstart test slow sweep format clean
+.PHONY: help install quickstart test slow sweep format clean
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' $(firstword $(MAKEFILE_LIST))
+
+install: $(VENV)/.installed
 
 quickstart: $(VENV)/.installed
 	$(BIN)/rlvr run --config=configs/quickstart.py --workdir=runs/quickstart

@@ -22,13 +22,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rlvr_jax.grade import make_reward
+from rlvr_jax.registry import nearest
 from rlvr_jax.rewards import InlineGrader, Reward, RewardPool, make_grader
 from rlvr_jax.rewards.compose import Route
 from rlvr_jax.rewards.grading import WrapperGrader
+from rlvr_jax.rewards.settings import make_reward
 from rlvr_jax.rewards.wrapper import Wrapper
 from rlvr_jax.statistics import wilson
-from rlvr_jax.tasks.rows import read_rows
+from rlvr_jax.tasks.rows import Row, came, output_path, read_rows
 from rlvr_jax.types import Completion, Problem, Verdict
 
 BY_KIND = {
@@ -79,35 +80,69 @@ class Finding:
         return self.says != "right" and self.case.expected
 
 
-def load_cases(path: str, kinds: Sequence[str] = ()) -> list[Case]:
-    """The cases of a file, those of `kinds` if any are named.  ValueError with file and line."""
+def load_cases(path: str, kinds: Sequence[str] = (), known: Sequence[str] = ()) -> list[Case]:
+    """The cases of a file, those of `kinds` if any are named.  ValueError with file and line.
+
+    known: the kinds that there is a verifier for; () for any.
+    """
+    rows = [(_text(row, "kind", "case"), row) for row in read_rows(path)]
+    there = {kind for kind, _ in rows}
+    missing = [kind for kind in kinds if kind not in there]
+    if missing:
+        raise ValueError(
+            f"{path}: no case of kind {', '.join(missing)} (there are: {', '.join(sorted(there))})"
+        )
     cases = []
-    for index, row in enumerate(read_rows(path)):
-        gold, expected = row.column("gold"), row.column("expected")
-        if not isinstance(expected, bool):
-            raise ValueError(f'{row.where}: "expected" must be true or false, got {expected!r:.40}')
-        kind = str(row.columns.get("kind", "case"))
-        meta = dict(gold) if isinstance(gold, dict) else {}
-        answer = "" if meta else str(gold)
-        if kind == "logic" and "roles" not in meta:
-            meta = {"roles": meta}
-        meta["kind"] = kind
-        problem = Problem(prompt="", answer=answer, index=index, meta=meta)
-        name = str(row.columns.get("id", index))
-        convention = str(row.columns.get("convention") or "")
-        cases.append(Case(name, kind, problem, str(row.column("response")), expected, convention))
-    kept = [case for case in cases if not kinds or case.kind in kinds]
-    if not kept:
-        there = ", ".join(sorted({case.kind for case in cases}))
-        raise ValueError(f"{path}: no case of kind {', '.join(kinds)} (there are: {there})")
-    return kept
+    for index, (kind, row) in enumerate(rows):
+        if kinds and kind not in kinds:
+            continue
+        if known and kind not in known:
+            raise ValueError(
+                f'{row.where}: no verifier belongs to kind "{kind}"{nearest(kind, list(known))} '
+                f"(there are: {', '.join(known)}); name one with --verifier"
+            )
+        cases.append(_case(row, kind, index))
+    return cases
+
+
+def _case(row: Row, kind: str, index: int) -> Case:
+    gold, expected, response = (row.column(name) for name in ("gold", "expected", "response"))
+    if not isinstance(expected, bool):
+        raise ValueError(f'{row.where}: "expected" must be true or false, {came(expected)}')
+    if not isinstance(response, str):
+        raise ValueError(f'{row.where}: "response" must be text, {came(response)}')
+    if not isinstance(gold, str | int | float | dict):
+        raise ValueError(f'{row.where}: "gold" must be text, a number or an object, {came(gold)}')
+    meta = dict(gold) if isinstance(gold, dict) else {}
+    answer = "" if isinstance(gold, dict) else str(gold)
+    if kind == "logic" and "roles" not in meta:
+        meta = {"roles": meta}
+    meta["kind"] = kind
+    problem = Problem(prompt="", answer=answer, index=index, meta=meta)
+    name = row.columns.get("id", index)
+    if not isinstance(name, str | int):
+        raise ValueError(f'{row.where}: "id" must be text or a number, {came(name)}')
+    return Case(str(name), kind, problem, response, expected, _text(row, "convention", ""))
+
+
+def _text(row: Row, name: str, default: str) -> str:
+    value = row.columns.get(name, default)
+    if value is None and not default:
+        return default
+    if not isinstance(value, str):
+        raise ValueError(f'{row.where}: "{name}" must be text, {came(value)}')
+    return value
 
 
 def make_verifier(name: str, settings: Sequence[str] = ()) -> Reward:
-    """A reward by name, or "auto": the one that belongs to each case's kind."""
-    if name == "auto":
-        return Route(column="kind", values=tuple(BY_KIND), rewards=tuple(BY_KIND.values()))
-    return make_reward(name, settings)
+    """A reward by name, or "auto": the one that belongs to each case's kind, without settings."""
+    if name != "auto":
+        return make_reward(name, settings)
+    if settings:
+        raise ValueError(
+            f'"{settings[0]}": auto takes no settings; name one verifier with --verifier'
+        )
+    return Route(column="kind", values=tuple(BY_KIND), rewards=tuple(BY_KIND.values()))
 
 
 def audit(cases: Sequence[Case], reward: Reward) -> list[Finding]:
@@ -157,6 +192,9 @@ def format_audit(findings: Sequence[Finding], reward: Reward) -> str:
     ends = [f"{reason} {stopped[reason]}" for reason in ("timeout", "memory", "crash")]
     late = sum(hung(f, reward) for f in findings)
     lines.append(f"stopped: {', '.join(ends)}; ran past the deadline: {late}")
+    lost = Counter(f.verdict.reason for f in findings if f.says == "unknown")
+    if lost:
+        lines.append(f"could not tell: {', '.join(f'{r} {n}' for r, n in lost.most_common())}")
     for name in ("false_positive", "false_negative"):
         ids = [_id(f) for f in findings if getattr(f, name)]
         lines.append(f"{name.replace('_', ' ')}s: {', '.join(ids) or 'none'}")
@@ -222,14 +260,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser().parse_args(argv)
     reward = make_verifier(options.verifier, options.set)
     other = make_verifier(options.against) if options.against else None
-    cases = load_cases(options.file, [kind for kind in options.kind.split(",") if kind])
+    out = None if options.out is None else output_path(options.out, [options.file])
+    known = tuple(BY_KIND) if "auto" in (options.verifier, options.against) else ()
+    kinds = [kind.strip() for kind in options.kind.split(",") if kind.strip()]
+    cases = load_cases(options.file, kinds, known)
     findings = audit(cases, reward)
+    if out is not None:
+        write_findings(out, findings)
     print(format_audit(findings, reward))
     if other is not None:
         names = f"{options.verifier} and {options.against}"
         print(format_against(findings, audit(cases, other), names))
-    if options.out:
-        write_findings(options.out, findings)
     return 0
 
 

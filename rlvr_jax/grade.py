@@ -6,14 +6,14 @@
 
 A line holds a prompt, a gold answer and one response or a list of them; lines with the same prompt
 and gold are samples of one problem.  Printed with 95 % intervals by problem: avg@k, unbiased
-pass@k, maj@k and, with a score column, best-of-k and weighted majority; with a label column, how
-often the verdicts agree with the labels.
+pass@k, maj@k and, with a score column, best-of-k and weighted majority; with a label column (true
+or 1, false or 0 or -1), how often the verdicts agree with the labels.  Each row says how many
+problems it rests on; avg@2-8 means that problems have 2 to 8 judged samples.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import dataclasses
 import json
 import math
@@ -24,12 +24,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlvr_jax.registry import nearest
-from rlvr_jax.rewards import REWARDS, Reward, make_grader
+from rlvr_jax.rewards import Reward, make_grader
 from rlvr_jax.rewards.controls import vote
-from rlvr_jax.rewards.wrapper import named_reward
+from rlvr_jax.rewards.settings import make_reward
 from rlvr_jax.statistics import Estimate, maj_at_k, mean_ci, pass_at_k
-from rlvr_jax.tasks.rows import Row, came, read_rows
+from rlvr_jax.tasks.rows import Row, came, output_path, read_rows
 from rlvr_jax.types import Completion, Problem, Verdict
 
 USUAL = {
@@ -41,6 +40,7 @@ USUAL = {
     "label": ("labels", "label", "correct", "is_correct", "accs"),
 }
 OPTIONAL = ("score", "label")
+MAX_SCORE = 1e300
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,14 +57,19 @@ class Group:
 
 @dataclasses.dataclass(frozen=True)
 class Grades:
-    """What the samples are worth.  k: samples of the largest problem.
+    """What the samples are worth; each Estimate's n is the number of problems it rests on.
 
+    fewest, k: judged samples of the smallest and the largest problem that has any.
+    empty, unjudged: problems without a response, and with none that could be judged.
     best_of, weighted: None without scores.  agreement: with the labels, None without.
     reasons: why answers were wrong or could not be judged, counted.
     """
 
     problems: int
     responses: int
+    empty: int
+    unjudged: int
+    fewest: int
     k: int
     avg: Estimate
     pass_at: Mapping[int, Estimate]
@@ -77,11 +82,14 @@ class Grades:
 
 
 def find_columns(row: Row, given: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The column for each role: the given one, or the first of `USUAL` that the row has."""
+    """The column for each role: the given one ("" for none, where one is optional), or the first
+    of `USUAL` that the row has."""
     found: dict[str, str | None] = {}
     for role, usual in USUAL.items():
         name = given.get(role)
-        if name:
+        if name == "" and role in OPTIONAL:
+            name = None
+        elif name:
             row.column(name)
         else:
             name = next((column for column in usual if column in row.columns), None)
@@ -101,8 +109,7 @@ def load_groups(
 
     given: column names by role.  pattern: its group 1 in the answer column is the gold.
     """
-    if pattern and not re.compile(pattern).groups:
-        raise ValueError(f"the answer pattern {pattern!r} has no group for the gold")
+    _check_pattern(pattern)
     rows = read_rows(path)
     columns = find_columns(rows[0], given or {})
     groups: dict[str, Group] = {}
@@ -116,6 +123,15 @@ def load_groups(
             groups[key] = Group(problem, [], [], *extra)
         _add(groups[key], row, columns)
     return list(groups.values())
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        raise ValueError(f"the answer pattern {pattern!r} is no pattern: {error}") from None
+    if pattern and not groups:
+        raise ValueError(f"the answer pattern {pattern!r} has no group for the gold")
 
 
 def _gold(row: Row, column: str, pattern: str) -> str:
@@ -137,9 +153,9 @@ def _add(group: Group, row: Row, columns: Mapping[str, str | None]) -> None:
     texts = [_text(row, columns["responses"], response) for response in responses]
     group.responses.extend(texts)
     group.places.extend([row.where] * len(texts))
-    for role, target, kind in (("score", group.scores, float), ("label", group.labels, bool)):
+    for role, target, read in (("score", group.scores, _score), ("label", group.labels, _label)):
         if target is not None:
-            target.extend(_values(row, columns[role], len(texts), kind))
+            target.extend(read(row, role, v) for v in _values(row, columns[role], len(texts)))
 
 
 def _text(row: Row, column: str, response: Any) -> str:
@@ -154,15 +170,33 @@ def _text(row: Row, column: str, response: Any) -> str:
     return response
 
 
-def _values(row: Row, column: str, count: int, kind: type) -> list:
+def _values(row: Row, column: str, count: int) -> list[tuple[str, Any]]:
+    """(column, value) for each sample."""
     values = row.column(column)
     values = values if isinstance(values, list) else [values]
     if len(values) != count:
         raise ValueError(f'{row.where}: column "{column}" has {len(values)} values for {count}')
-    for value in values:
-        if not isinstance(value, int | float) or not math.isfinite(value):
-            raise ValueError(f'{row.where}: column "{column}" must hold numbers, {came(value)}')
-    return [kind(value) for value in values]
+    return [(column, value) for value in values]
+
+
+def _score(row: Row, role: str, cell: tuple[str, Any]) -> float:
+    column, value = cell
+    if not isinstance(value, int | float) or not abs(value) <= MAX_SCORE:
+        raise ValueError(
+            f'{row.where}: column "{column}" must hold numbers, {came(value)} '
+            f"(--{role}= ignores it)"
+        )
+    return float(value)
+
+
+def _label(row: Row, role: str, cell: tuple[str, Any]) -> bool:
+    column, value = cell
+    if not isinstance(value, int | float) or value not in (0, 1, -1):
+        raise ValueError(
+            f'{row.where}: column "{column}" must hold true or 1, false or 0 or -1, {came(value)} '
+            f"(--{role}= ignores it)"
+        )
+    return value == 1
 
 
 def grade_groups(groups: Sequence[Group], reward: Reward, workers: int = 2) -> list[list[Verdict]]:
@@ -207,20 +241,24 @@ def summarise(groups: Sequence[Group], verdicts: Sequence[Sequence[Verdict]]) ->
     """The estimates; samples that no verifier could judge are left out and counted."""
     judged = [_judged(group, row) for group, row in zip(groups, verdicts, strict=True)]
     kept = [group for group in judged if group["correct"]]
-    k = max((len(group["correct"]) for group in kept), default=1)
+    counts = [len(group["correct"]) for group in kept] or [0]
     every = [verdict for row in verdicts for verdict in row]
-    scored = all(group["scores"] is not None for group in kept)
+    scored = bool(kept) and all(group["scores"] is not None for group in kept)
     bounded = scored and all(0 <= s <= 1 for group in kept for s in group["scores"])
+    rates = [sum(g["correct"]) / len(g["correct"]) for g in kept]
     return Grades(
         problems=len(groups),
         responses=len(every),
-        k=k,
-        avg=mean_ci([sum(g["correct"]) / len(g["correct"]) for g in kept], samples=k),
-        pass_at={2**i: _pass_at(kept, 2**i) for i in range(k.bit_length())},
+        empty=sum(not group.responses for group in groups),
+        unjudged=sum(bool(row) for row in verdicts) - len(kept),
+        fewest=min(counts),
+        k=max(counts),
+        avg=mean_ci(rates, samples=max(1, sum(counts) // len(counts))),
+        pass_at={2**i: _pass_at(kept, 2**i) for i in range(max(counts).bit_length())},
         maj=mean_ci([maj_at_k(g["answers"], g["correct"]) for g in kept]),
         best_of=mean_ci([best_of_n(g["scores"], g["correct"]) for g in kept]) if scored else None,
         weighted=mean_ci([_weighted(g, bounded) for g in kept]) if scored else None,
-        agreement=_agreement(judged),
+        agreement=_agreement(kept),
         unknown=sum(verdict.status == "unknown" for verdict in every),
         reasons=Counter(v.reason for v in every if v.status != "scored"),
     )
@@ -248,56 +286,46 @@ def _pass_at(groups: Sequence[Mapping[str, Any]], k: int) -> Estimate:
 
 
 def _agreement(groups: Sequence[Mapping[str, Any]]) -> Estimate | None:
-    if any(group["labels"] is None for group in groups):
+    if not groups or any(group["labels"] is None for group in groups):
         return None
-    pairs = [list(zip(g["correct"], g["labels"], strict=True)) for g in groups if g["correct"]]
+    pairs = [list(zip(g["correct"], g["labels"], strict=True)) for g in groups]
     rates = [sum(a == b for a, b in row) / len(row) for row in pairs]
-    return mean_ci(rates, samples=max((len(row) for row in pairs), default=1))
+    return mean_ci(rates, samples=max(len(row) for row in pairs))
 
 
 def format_grades(grades: Grades) -> str:
-    """The report as lines for people."""
-    k = grades.k
-    rows = [("avg", k, grades.avg)]
-    rows += [("pass", n, estimate) for n, estimate in grades.pass_at.items()]
-    rows += [("maj", k, grades.maj), ("best-of", k, grades.best_of)]
-    rows += [("weighted maj", k, grades.weighted)]
-    lines = [f"{grades.problems} problems, {grades.responses} responses"]
-    lines += [f"{f'{name}@{n}':<16}{estimate}" for name, n, estimate in rows if estimate]
-    if grades.agreement is not None:
-        lines.append(f"{'labels agree':<16}{grades.agreement}")
-    counted = ", ".join(f"{reason} {n}" for reason, n in Counter(grades.reasons).most_common())
-    lines.append(f"not right: {counted or 'none'}; could not tell: {grades.unknown}")
+    """The report as lines for people; ValueError where no sample could be judged."""
+    if not grades.k:
+        told = _counted(grades.reasons) if grades.responses else "no problem has a response"
+        raise ValueError(f"nothing could be judged: {told}")
+    k = f"{grades.fewest}-{grades.k}" if grades.fewest < grades.k else f"{grades.k}"
+    rows = [(f"avg@{k}", grades.avg)]
+    rows += [(f"pass@{n}", estimate) for n, estimate in grades.pass_at.items()]
+    rows += [(f"maj@{k}", grades.maj), (f"best-of@{k}", grades.best_of)]
+    rows += [(f"weighted maj@{k}", grades.weighted), ("labels agree", grades.agreement)]
+    width = max(16, *(len(name) + 1 for name, estimate in rows if estimate))
+    lines = [f"{_plural(grades.problems, 'problem')}, {_plural(grades.responses, 'response')}"]
+    lines += [
+        f"{name:<{width}}{estimate}  of {_plural(estimate.n, 'problem')}"
+        for name, estimate in rows
+        if estimate
+    ]
+    if grades.empty or grades.unjudged:
+        lines.append(
+            f"problems left out: {grades.empty} without a response, "
+            f"{grades.unjudged} with none that could be judged"
+        )
+    told = _counted(grades.reasons) or "none"
+    lines.append(f"not right: {told}; could not tell: {grades.unknown}")
     return "\n".join(lines)
 
 
-def make_reward(name: str, settings: Sequence[str] = ()) -> Reward:
-    """A reward by name with "field=value" settings; ValueError for what does not fit."""
-    if ":" in name or not settings:
-        return named_reward(name)
-    kinds = {field.name: str(field.type) for field in dataclasses.fields(REWARDS[name])}
-    fields: dict[str, Any] = {}
-    for setting in settings:
-        key, equals, text = setting.partition("=")
-        if not equals or key not in kinds:
-            raise ValueError(
-                f'"{setting}" is no field=value of reward "{name}"{nearest(key, list(kinds))} '
-                f"(it has: {', '.join(kinds)})"
-            )
-        fields[key] = _parsed(text, kinds[key])
-    return REWARDS.make(name, **fields)
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" + "s" * (count != 1)
 
 
-def _parsed(text: str, kind: str) -> Any:
-    if kind.startswith("tuple"):
-        items = [item for item in text.split(",") if item]
-        return tuple(float(item) for item in items) if "float" in kind else tuple(items)
-    if kind.startswith("str"):
-        return text
-    try:
-        return ast.literal_eval(text.capitalize() if kind == "bool" else text)
-    except (ValueError, SyntaxError):
-        raise ValueError(f'"{text}" is no {kind}') from None
+def _counted(reasons: Mapping[str, int]) -> str:
+    return ", ".join(f"{reason} {n}" for reason, n in Counter(reasons).most_common())
 
 
 def write_verdicts(
@@ -324,7 +352,11 @@ def parser() -> argparse.ArgumentParser:
     arguments.add_argument("--reward", default="math", help="a verifier, or module:function")
     arguments.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
     for role in USUAL:
-        arguments.add_argument(f"--{role}", metavar="COLUMN", help=f"the column of the {role}")
+        arguments.add_argument(
+            f"--{role}",
+            metavar="COLUMN",
+            help=f"the column of the {role}" + " (empty: none)" * (role in OPTIONAL),
+        )
     arguments.add_argument("--answer-pattern", default="", help="group 1 in the answer is the gold")
     arguments.add_argument("--out", help="write one JSON line a response here")
     arguments.add_argument("--workers", type=int, default=2)
@@ -335,18 +367,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry of `rlvr grade`."""
     options = parser().parse_args(argv)
     reward = make_reward(options.reward, options.set)
+    if options.workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {options.workers}")
+    out = None if options.out is None else output_path(options.out, [options.file])
     columns = {role: getattr(options, role) for role in USUAL}
     groups = load_groups(options.file, columns, options.answer_pattern)
     start = time.monotonic()
     verdicts = grade_groups(groups, reward, options.workers)
     seconds = time.monotonic() - start
+    if out is not None:
+        write_verdicts(out, groups, verdicts)
     grades = summarise(groups, verdicts)
     print(format_grades(grades))
     print(
         f"{options.reward}: {seconds:.1f} s, {grades.responses / max(seconds, 1e-9):.0f} a second"
     )
-    if options.out:
-        write_verdicts(options.out, groups, verdicts)
     return 0
 
 

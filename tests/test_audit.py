@@ -26,7 +26,7 @@ def file(tmp_path):
 
 def test_command(file, tmp_path, capsys):
     out = tmp_path / "verdicts.jsonl"
-    arguments = [file, "--verifier=numeric", "--kind=math", f"--out={out}", "--against=format"]
+    arguments = [file, "--verifier=numeric", "--kind=math, ", f"--out={out}", "--against=format"]
     assert audit.main(arguments) == 0
     printed = capsys.readouterr().out
     assert "math                       3  1/2 [" in printed and "0/1 [" in printed
@@ -66,10 +66,46 @@ def test_hangs_and_unknown_are_counted(file):
     assert "ran past the deadline: 1" in audit.format_audit(findings, Slow())
 
 
-def test_bad_files(tmp_path, file):
+@pytest.mark.parametrize(
+    "fields, says",
+    [
+        ({"expected": "yes"}, "true or false"),
+        ({"expected": None}, "true or false"),
+        ({"gold": None}, '"gold" must be text, a number or an object, got NoneType'),
+        ({"gold": ["1"]}, '"gold" must be text'),
+        ({"response": None}, '"response" must be text, got NoneType'),
+        ({"response": ["1"]}, '"response" must be text, got list'),
+        ({"response": 1}, '"response" must be text, got int'),
+        ({"kind": ["x"]}, '"kind" must be text, got list'),
+        ({"kind": None}, '"kind" must be text, got NoneType'),
+        ({"id": {}}, '"id" must be text or a number'),
+        ({"convention": 3}, '"convention" must be text'),
+        ({"kind": "maths"}, 'no verifier belongs to kind "maths"; did you mean "math"'),
+        ({"kind": "case"}, 'no verifier belongs to kind "case" .there are: math, choice'),
+    ],
+)
+def test_bad_cases(tmp_path, fields, says):
     path = tmp_path / "bad.jsonl"
-    path.write_text('{"gold": "1", "response": "1", "expected": "yes"}\n')
-    with pytest.raises(ValueError, match="bad.jsonl:1.*true or false"):
-        audit.load_cases(str(path))
+    good = {"kind": "math", "gold": "1", "response": "1", "expected": True}
+    rows = [CASES[0], good | fields]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(ValueError, match=f"bad.jsonl:2: .*{says}"):
+        audit.load_cases(str(path), known=tuple(audit.BY_KIND))
+
+
+def test_only_what_is_audited_needs_a_verifier(tmp_path):
+    path = tmp_path / "cases.jsonl"
+    rows = [{"gold": {}, "kind": "x", "response": "1", "expected": True}, CASES[0]]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert [c.id for c in audit.load_cases(str(path), ["math"], tuple(audit.BY_KIND))] == ["a"]
+    first = audit.load_cases(str(path))[0]
+    assert (first.problem.answer, first.problem.meta) == ("", {"kind": "x"})
+    with pytest.raises(ValueError, match="cases.jsonl:1: no verifier belongs"):
+        audit.main([str(path)])
+
+
+def test_bad_arguments(file):
     with pytest.raises(ValueError, match="no case of kind maths .there are: countdown, math"):
-        audit.load_cases(file, ["maths"])
+        audit.load_cases(file, ["math", "maths"])
+    with pytest.raises(ValueError, match="auto takes no settings"):
+        audit.main([file, "--verifier=auto", "--set", "extract=phrase"])

@@ -3,7 +3,8 @@ import math
 
 import pytest
 
-from rlvr_jax import grade
+from rlvr_jax import audit, grade
+from rlvr_jax.rewards import REWARDS
 from rlvr_jax.statistics import maj_at_k
 
 ROWS = [
@@ -45,6 +46,78 @@ def test_estimates_by_hand(file):
     assert grades.agreement is None and grades.reasons == {"mismatch": 2, "no_answer": 1}
     text = grade.format_grades(grades)
     assert "maj@3           0.500 [" in text and "best-of@3" in text and "labels" not in text
+    assert text.startswith("2 problems, 6 responses\n") and "]  of 2 problems\n" in text
+    assert "left out" not in text
+
+
+def test_unequal_and_missing_samples_are_told(file):
+    rows = [dict(ROWS[0], samples=["#### 7", "#### 8"]), dict(ROWS[1], samples=["#### 2"])]
+    rows += [{"question": "5+5", "gold": 10, "samples": []}]
+    rows += [{"question": "?", "gold": "none", "samples": ["#### 2"]}]
+    grades = run(file([{k: v for k, v in row.items() if k != "rm"} for row in rows]))
+    assert (grades.problems, grades.responses, grades.empty, grades.unjudged) == (4, 4, 1, 1)
+    assert (grades.fewest, grades.k) == (1, 2)
+    assert (grades.avg.n, grades.pass_at[1].n, grades.pass_at[2].n) == (2, 2, 1)
+    text = grade.format_grades(grades)
+    assert "avg@1-2         0.750 [" in text and "maj@1-2 " in text
+    (line,) = [line for line in text.splitlines() if line.startswith("pass@2")]
+    assert line.endswith("]  of 1 problem")
+    assert "left out: 1 without a response, 1 with none that could be judged" in text
+
+
+@pytest.mark.parametrize(
+    "row, says",
+    [
+        ({"samples": ["#### 7"], "gold": "seven"}, "nothing could be judged: bad_gold 1"),
+        ({"samples": []}, "nothing could be judged: no problem has a response"),
+    ],
+)
+def test_nothing_judged_is_an_error(file, tmp_path, capsys, row, says):
+    path = file([{"question": "3+4", "gold": 7, **row}])
+    with pytest.raises(ValueError, match=says):
+        grade.main([path, "--reward=numeric", f"--out={tmp_path}/out.jsonl"])
+    assert capsys.readouterr().out == "" and (tmp_path / "out.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "label, read",
+    [(1, True), (0, False), (-1, False), (True, True), (False, False), (1.0, True), (-1.0, False)],
+)
+def test_labels(file, label, read):
+    row = {"prompt": "p", "answer": "7", "response": "#### 7", "label": label}
+    assert grade.load_groups(file([row]))[0].labels == [read]
+
+
+@pytest.mark.parametrize("label", [0.3, 2, -2, "true", None, [0.5], float("nan")])
+def test_labels_that_are_none(file, label):
+    row = {"prompt": "p", "answer": "7", "response": "#### 7", "label": label}
+    with pytest.raises(ValueError, match='jsonl:1: column "label" must hold true or 1'):
+        grade.load_groups(file([row]))
+    assert grade.load_groups(file([row]), {"label": ""})[0].labels is None
+
+
+@pytest.mark.parametrize("command", [grade, audit])
+def test_the_output_is_checked_before_the_work(command, file, tmp_path):
+    path = file([{"question": "q", "gold": "7", "response": "#### 7", "expected": True}])
+    before = (tmp_path / "responses.jsonl").read_bytes()
+    (tmp_path / "link.jsonl").symlink_to(path)
+    (tmp_path / "hard.jsonl").hardlink_to(path)
+    (tmp_path / "sub").mkdir()
+    verifier = "--reward=numeric" if command is grade else "--verifier=numeric"
+    for name in ("responses.jsonl", "link.jsonl", "hard.jsonl", "sub/../responses.jsonl"):
+        with pytest.raises(ValueError, match="is the file that is read"):
+            command.main([path, verifier, f"--out={tmp_path}/{name}"])
+    for name, says in (("none/out", "no folder"), ("sub", "name of a file"), ("sub/", "name of")):
+        with pytest.raises(ValueError, match=says):
+            command.main([path, verifier, f"--out={tmp_path}/{name}"])
+    with pytest.raises(ValueError, match="name of a file"):
+        command.main([path, verifier, "--out="])
+    if command is grade:
+        with pytest.raises(ValueError, match="at least 1, got 0"):
+            grade.main([path, verifier, "--workers=0"])
+    assert (tmp_path / "responses.jsonl").read_bytes() == before
+    assert command.main([path, verifier, f"--out={tmp_path}/sub/out.jsonl"]) == 0
+    assert (tmp_path / "sub" / "out.jsonl").read_text().count("\n") == 1
 
 
 def test_single_responses_with_the_same_prompt_are_one_problem(file):
@@ -73,6 +146,8 @@ def test_messages_dicts_and_patterns(file):
         grade.load_groups(file(rows), {}, "B: (.*)")
     with pytest.raises(ValueError, match="no group"):
         grade.load_groups(file(rows), {}, "B: .*")
+    with pytest.raises(ValueError, match=r"'\(' is no pattern: missing \)"):
+        grade.load_groups(file(rows), {}, "(")
 
 
 @pytest.mark.parametrize(
@@ -83,6 +158,8 @@ def test_messages_dicts_and_patterns(file):
         ([{**ROWS[0], "samples": [3]}], {}, "a response must be text"),
         ([{**ROWS[0], "rm": [1]}], {"score": "rm"}, "has 1 values for 3"),
         ([{**ROWS[0], "rm": ["a", 1, 1]}], {"score": "rm"}, "must hold numbers"),
+        ([{**ROWS[0], "rm": [10**400, 1, 1]}], {"score": "rm"}, "must hold numbers"),
+        ([{**ROWS[0], "rm": [float("nan"), 1, 1]}], {"score": "rm"}, "must hold numbers"),
     ],
 )
 def test_bad_files(file, rows, columns, says):
@@ -104,9 +181,19 @@ def test_settings():
     assert reward.extract == ("phrase", "boxed") and reward.right == 2
     assert grade.make_reward("code", ["partial=true"]).partial is True
     assert grade.make_reward("compose", ["weights=1,0.5"]).weights == (1.0, 0.5)
+    path = "rlvr_jax.rewards.user_function:exact_match"
+    function = grade.make_reward(path, ["deadline_s=3"])
+    assert (function.path, function.deadline_s) == (path, 3)
     for name, settings, says in (
         ("numeric", ["wrigth=1"], "has: extract"),
         ("numeric", ["right=x"], "no float"),
+        ("numeric", ["right=True"], "no float"),
+        ("numeric", ["right=1", "right=2"], "already set to 1"),
+        ("repetition", ["ngram=2.5"], "no int"),
+        ("code", ["partial=1"], "no bool"),
+        ("compose", ["weights=a,b"], "no tuple"),
+        ("a.module:function", ["wrigth=1"], "it has: path"),
+        ("a.module:function", ["path=b:c"], "already set"),
         ("numerik", [], "did you mean"),
     ):
         with pytest.raises(ValueError, match=says):
@@ -142,7 +229,7 @@ def test_sampled_math_answers():
 
     data = pathlib.Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
     path = data / "math_responses.jsonl"
-    if not path.exists() or "math" not in grade.REWARDS:
+    if not path.exists() or "math" not in REWARDS:
         pytest.skip("the sampled answers are not on this machine")
     groups = grade.load_groups(str(path))
     grades = grade.summarise(groups, grade.grade_groups(groups, grade.make_reward("math")))

@@ -3,8 +3,9 @@
 A rule is plain data: {"rule": name, ...its own keys}.  `holds(text, rule)` says whether the text
 obeys it; a rule that does not exist or lacks a key is a ValueError, never a pass.
 
-Departures from the reference checkers: words are whole words, never parts of longer ones; a letter
-is the letter that was asked for; blank paragraphs do not count; constraints of one kind may repeat.
+Departures from the reference checkers: words are whole words, never parts of longer ones (where
+a script puts no blanks between words: any occurrence); a letter is the letter that was asked for;
+what cannot be seen, or is only punctuation, counts as nothing; constraints of one kind may repeat.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rlvr_jax.registry import nearest
-from rlvr_jax.rewards.format import SHAPES, shape_fault
+from rlvr_jax.rewards.format import SHAPES, shape_fault, visible
 
 RELATIONS = {
     "at least": operator.ge,
@@ -51,6 +52,11 @@ _ASIDE = re.compile(  # bounded, so that openings that never close stay cheap
     re.S,
 )
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
+_JOINS = (  # a character by which a word would go on; not in scripts without blanks between words
+    r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    r"\uff66-\uff9f\U00020000-\U0003ffff]"
+)
+_RULER = str.maketrans("", "", "-*_+• \t")  # what a ruler across the page is made of
 _SENTENCE = re.compile(r"[.!?]+(?=\s|$)|[。！？]+")
 
 Rule = Mapping[str, Any]
@@ -79,18 +85,18 @@ def holds(text: str, spec: Rule) -> bool:
         raise ValueError(f'rule "{name}" needs {error}, got {dict(spec)!r:.80}') from None
     except (TypeError, AttributeError) as error:
         raise ValueError(f'rule "{name}": {error}, in {dict(spec)!r:.80}') from None
-    return bool(text.strip()) and obeys
+    return visible(text) and obeys
 
 
 def words(text: str) -> list[str]:
     """The words of a text."""
-    return _WORD.findall(text)
+    return [word for word in _WORD.findall(text) if word.strip("_-'’")]
 
 
 def paragraphs(text: str) -> list[str]:
     """The pieces between blank lines (or lines of asterisks), blank ones left out."""
     pieces = re.split(r"\n[ \t]*(?:\*{3,}[ \t]*)?\n|^\*{3,}$", text, flags=re.M)
-    return [piece.strip() for piece in pieces if piece.strip()]
+    return [piece.strip() for piece in pieces if visible(piece)]
 
 
 def prose(text: str) -> str:
@@ -112,7 +118,11 @@ def script_share(text: str, language: str) -> float:
 
 
 def other_language(text: str, language: str) -> bool:
-    """Whether the small words of another language of the same script clearly prevail."""
+    """Whether the small words of another language of the same script clearly prevail; for Japanese,
+    whether a dozen characters and more are next to all Chinese ones."""
+    if language == "ja":
+        letters = sum(char.isalpha() for char in prose(text))
+        return letters >= 12 and script_share(text, "zh") > 0.95
     if language not in COMMON:
         return False
     seen = [word.lower() for word in words(prose(text))]
@@ -134,31 +144,47 @@ def _compare(count: int, spec: Rule) -> bool:
     relation = spec.get("relation", "exactly")
     if relation not in RELATIONS:
         raise ValueError(f'no relation "{relation}" (there are: {", ".join(RELATIONS)})')
-    if not isinstance(spec["n"], int):
-        raise ValueError(f"n must be a whole number, got {spec['n']!r}")
-    return RELATIONS[relation](count, spec["n"])
+    n = spec["n"]
+    if not isinstance(n, int) or isinstance(n, bool) or n < 0:
+        raise ValueError(f"n must be a whole number, got {n!r}")
+    return RELATIONS[relation](count, n)
+
+
+def _whole(phrase: str) -> str:
+    """A pattern for the phrase where it is not part of a longer word."""
+    before = rf"(?<!{_JOINS})" if re.match(_JOINS, phrase) else ""
+    after = rf"(?!{_JOINS})" if re.match(_JOINS, phrase[-1:]) else ""
+    return before + re.escape(phrase) + after
 
 
 def _count_word(text: str, word: str) -> int:
-    return len(re.findall(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE))
+    return len(re.findall(_whole(_some(word)), text, re.IGNORECASE))
+
+
+def _listed(spec: Rule, key: str) -> list[str]:
+    """A list of texts that must not be empty: nothing would hold for any text, one text for its
+    letters."""
+    if not isinstance(spec[key], list | tuple) or not spec[key]:
+        raise ValueError(f"{key} must be a list that is not empty, got {spec[key]!r:.40}")
+    return list(spec[key])
 
 
 @rule("all_of")
 def _all_of(text: str, spec: Rule) -> bool:
-    if not spec["rules"]:
-        raise ValueError('rule "all_of" holds no rules')
-    return all([holds(text, inner) for inner in spec["rules"]])
+    return all([holds(text, inner) for inner in _listed(spec, "rules")])
 
 
 for _shape in SHAPES:
     rule(_shape)(lambda text, spec, s=_shape: not shape_fault(text, s, spec.get("prefill", "")))
 
-rule("no_comma")(lambda text, spec: not set(text) & set(",，、،"))
-rule("all_lower")(lambda text, spec: text == text.lower() and any(c.isalpha() for c in text))
-rule("all_upper")(lambda text, spec: text == text.upper() and any(c.isalpha() for c in text))
+rule("no_comma")(lambda text, spec: not any(_is_comma(char) for char in set(text)))
+rule("all_lower")(lambda text, spec: text.islower())
+rule("all_upper")(lambda text, spec: text.isupper())
 rule("keyword_count")(lambda text, spec: _compare(_count_word(text, spec["word"]), spec))
-rule("keywords")(lambda text, spec: all([_count_word(text, word) for word in spec["words"]]))
-rule("forbidden_words")(lambda text, spec: not any([_count_word(text, w) for w in spec["words"]]))
+rule("keywords")(lambda text, spec: all([_count_word(text, w) for w in _listed(spec, "words")]))
+rule("forbidden_words")(
+    lambda text, spec: not any([_count_word(text, w) for w in _listed(spec, "words")])
+)
 rule("word_count")(lambda text, spec: _compare(len(words(text)), spec))
 rule("sentence_count")(lambda text, spec: _compare(_sentences(text), spec))
 rule("paragraph_count")(lambda text, spec: _compare(len(paragraphs(text)), spec))
@@ -168,23 +194,50 @@ rule("capital_words")(
 rule("highlights")(
     lambda text, spec: _compare(len(re.findall(r"\*{1,2}[^*\s][^*\n]*\*{1,2}", text)), spec)
 )
-rule("placeholders")(lambda text, spec: _compare(len(re.findall(r"\[[^\[\]\n]+\]", text)), spec))
-rule("title")(lambda text, spec: any(t.strip() for t in re.findall(r"<<([^<>\n]+)>>", text)))
-rule("quoted")(lambda text, spec: bool(re.fullmatch(r'"[^"]+"', text.strip())))
-rule("starts_with")(lambda text, spec: text.lstrip().startswith(_some(spec["text"])))
-rule("ends_with")(lambda text, spec: text.rstrip().endswith(_some(spec["text"])))
-rule("repeat_prompt")(lambda text, spec: text.lstrip().startswith(_some(spec["prompt"])))
-rule("choice")(lambda text, spec: text.strip() in spec["options"])
+rule("placeholders")(
+    lambda text, spec: _compare(sum(map(visible, re.findall(r"\[([^\[\]\n]+)\]", text))), spec)
+)
+rule("title")(lambda text, spec: any(map(visible, re.findall(r"<<([^<>\n]+)>>", text))))
+rule("quoted")(
+    lambda text, spec: (
+        bool(re.fullmatch(r'"[^"]+"', text.strip())) and visible(text.strip().strip('"'))
+    )
+)
+rule("starts_with")(lambda text, spec: bool(_beginning(spec["text"]).match(text)))
+rule("choice")(lambda text, spec: text.strip() in _listed(spec, "options"))
+
+
+@rule("ends_with")
+def _ends_with(text: str, spec: Rule) -> bool:
+    text, end = text.rstrip(), _some(spec["text"])
+    return text.endswith(end) and bool(re.compile(_whole(end)).match(text, len(text) - len(end)))
+
+
+@rule("repeat_prompt")
+def _repeat_prompt(text: str, spec: Rule) -> bool:
+    """The prompt word for word, then an answer: more than the prompt again and punctuation."""
+    prompt, at = _beginning(spec["prompt"]), 0
+    while start := prompt.match(text, at):
+        at = start.end()
+    return at > 0 and any(visible(c) and unicodedata.category(c)[0] != "P" for c in text[at:])
+
+
+def _beginning(phrase: str) -> re.Pattern:
+    return re.compile(r"\s*" + _whole(_some(phrase)))
+
+
+def _is_comma(char: str) -> bool:
+    return unicodedata.category(char) == "Po" and "COMMA" in unicodedata.name(char, "")
 
 
 def _some(text: str) -> str:
-    if not text.strip():
+    if not visible(text):
         raise ValueError("the text to look for is blank")
     return text.strip()
 
 
 def _sentences(text: str) -> int:
-    return sum(bool(piece.strip()) for piece in _SENTENCE.split(text))
+    return sum(any(char.isalnum() for char in piece) for piece in _SENTENCE.split(text))
 
 
 @rule("letter_count")
@@ -197,18 +250,19 @@ def _letter_count(text: str, spec: Rule) -> bool:
 
 @rule("bullets")
 def _bullets(text: str, spec: Rule) -> bool:
-    return _compare(len(re.findall(r"^[ \t]*(?:[-+•]|\*(?!\*))[ \t]+\S", text, re.M)), spec)
+    items = re.findall(r"^[ \t]*(?:[-+•]|\*(?!\*))[ \t]+(\S[^\n]*)", text, re.M)
+    return _compare(sum(visible(item.translate(_RULER)) for item in items), spec)
 
 
 @rule("sections")
 def _sections(text: str, spec: Rule) -> bool:
-    return _compare(len(re.findall(rf"\b{re.escape(spec['word'])}\s+\w+", text)), spec)
+    return _compare(len(re.findall(_whole(_some(spec["word"])) + r"\s+\w+", text)), spec)
 
 
 @rule("postscript")
 def _postscript(text: str, spec: Rule) -> bool:
-    mark = re.escape(spec.get("mark", "P.S."))
-    return bool(re.search(rf"^[ \t]*{mark}[ \t]*\S", text, re.M | re.IGNORECASE))
+    mark = re.escape(_some(spec.get("mark", "P.S.")))
+    return bool(re.search(rf"^[ \t]*{mark}[^\n]*?[^\W_]", text, re.M | re.IGNORECASE))
 
 
 @rule("nth_paragraph_first_word")
@@ -226,16 +280,20 @@ def _first_word(text: str, spec: Rule) -> bool:
 def _json(text: str, spec: Rule) -> bool:
     body = re.fullmatch(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", text, re.S | re.IGNORECASE)
     try:
-        json.loads(body[1] if body else text)
+        json.loads(body[1] if body else text, parse_constant=_no_json)
     except (ValueError, RecursionError):
         return False
     return True
 
 
+def _no_json(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
 @rule("language")
 def _language(text: str, spec: Rule) -> bool:
-    share = script_share(text, spec["lang"])
-    return share >= spec.get("min_share", 0.9) and not other_language(text, spec["lang"])
+    share, least = script_share(text, spec["lang"]), spec.get("min_share", 0.9)
+    return share > 0 and share >= least and not other_language(text, spec["lang"])
 
 
 @rule("no_repetition")

@@ -42,8 +42,8 @@ class Constraints(Reward):
         if len(completion.text) > MAX_CHARS:
             return Verdict(status="wrong", score=self.wrong, reason="too_long", stage="constraints")
         try:
-            if not rules:
-                raise ValueError("no rules")
+            if not isinstance(rules, list | tuple) or not rules:
+                raise ValueError(f"rules must be a list that is not empty, got {rules!r:.40}")
             kept = [self._holds(completion.text, rule) for rule in rules]
         except ValueError as error:
             return Verdict(status="unknown", reason="bad_gold", stage="gold", gold=str(error))

@@ -8,9 +8,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any, NamedTuple
 
 from rlvr_jax.rewards.base import REWARDS, Example, Reward, check_finite
+from rlvr_jax.rewards.dress import undress
 from rlvr_jax.rewards.extract import check_places, extract
 from rlvr_jax.rewards.format import shape_fault
 from rlvr_jax.types import Completion, Problem, Verdict
@@ -18,8 +21,25 @@ from rlvr_jax.types import Completion, Problem, Verdict
 MAX_CHARS = 400
 MAX_DEPTH = 50
 
-_TOKEN = re.compile(r"\s*(?:(\d+)|([-+*/()]))", re.ASCII)
-_SIGNS = str.maketrans({"×": "*", "÷": "/", "−": "-"})
+_TOKEN = re.compile(r"\s*(?:(0|[1-9]\d*)(?!\d)|([-+*/()\[\]{}]|\\frac))", re.ASCII)
+_SIGNS = str.maketrans(
+    dict.fromkeys("×·⋅∙∗", "*") | dict.fromkeys("÷∕⁄", "/") | {"−": "-", "–": "-"}
+)
+_TEX = (
+    (re.compile(r"\\(?:times|cdot|ast)(?![A-Za-z])|(?<=[\s)\]])x(?=[\s(\[])"), "*"),
+    (re.compile(r"\\div(?![A-Za-z])"), "/"),
+    (re.compile(r"\\[dt]frac(?![A-Za-z])"), r"\\frac"),
+    (re.compile(r"\\(?:left|right)(?=\s*[()\[\]])|\\[,;:! ]"), " "),
+)
+_CLOSING = {"(": ")", "[": "]"}
+
+
+class Literal(NamedTuple):
+    """A number as it was written.  minus: "" none before it; "sign" one that opens an expression,
+    which may be arithmetic or part of the number; "number" one right after an operator."""
+
+    size: int
+    minus: str = ""
 
 
 class ExpressionError(ValueError):
@@ -30,14 +50,24 @@ class ExpressionError(ValueError):
         self.reason = reason
 
 
-def evaluate(text: str) -> tuple[Fraction, list[int]]:
-    """Value of an expression of integers, + - * / (also × ÷ −) and parentheses, and its numbers.
+def evaluate(text: str) -> tuple[Fraction, list[Literal]]:
+    r"""Value of an expression of integers, + - * / and brackets, and its numbers in order.
 
+    Signs may be typeset (× · ÷ −, " x ", ``\times``, ``\frac{a}{b}``).  A minus opens an expression
+    or stands between two operands; right after an operator it must belong to a number.  No power,
+    no implicit product, no decimals, no leading zeros.
     ExpressionError with reason "too_long", "unparsable", "too_deep" or "division_by_zero".
     """
     if len(text) > MAX_CHARS:
         raise ExpressionError("too_long")
-    return _Parser(_tokens(text.translate(_SIGNS).strip())).run()
+    return _Parser(_tokens(_plain(text))).run()
+
+
+def _plain(text: str) -> str:
+    text = text.translate(_SIGNS)
+    for pattern, sign in _TEX:
+        text = pattern.sub(sign, text)
+    return text.strip()
 
 
 def _tokens(text: str) -> list[str]:
@@ -52,75 +82,118 @@ def _tokens(text: str) -> list[str]:
 
 
 class _Parser:
-    """sum = product (±product)*;  product = factor ([*/] factor)*;  factor = -factor | (sum) | n"""
+    r"""sum = [-] product (±product)*;  product = factor ([*/] factor)*;
+    factor = n | -n after an operator | (sum) | [sum] | \frac{sum}{sum}"""
 
     def __init__(self, tokens: list[str]):
         self.tokens = tokens + ["end"]
         self.at = 0
-        self.numbers: list[int] = []
+        self.numbers: list[Literal] = []
 
-    def run(self) -> tuple[Fraction, list[int]]:
+    def run(self) -> tuple[Fraction, list[Literal]]:
         value = self._sum(0)
-        if self._next() != "end":
-            raise ExpressionError("unparsable")
+        self._expect("end")
         return value, self.numbers
 
     def _next(self) -> str:
         self.at += 1
         return self.tokens[self.at - 1]
 
+    def _expect(self, token: str) -> None:
+        if self._next() != token:
+            raise ExpressionError("unparsable")
+
     def _sum(self, depth: int) -> Fraction:
-        value = self._product(depth)
+        if depth > MAX_DEPTH:
+            raise ExpressionError("too_deep")
+        opens = "sign" if self.tokens[self.at] == "-" else ""
+        self.at += bool(opens)
+        value = self._product(depth, opens) * (-1 if opens else 1)
         while self.tokens[self.at] in ("+", "-"):
             sign = 1 if self._next() == "+" else -1
             value += sign * self._product(depth)
         return value
 
-    def _product(self, depth: int) -> Fraction:
-        value = self._factor(depth)
+    def _product(self, depth: int, minus: str = "") -> Fraction:
+        value = self._factor(depth, minus)
         while self.tokens[self.at] in ("*", "/"):
             if self._next() == "*":
                 value *= self._factor(depth)
-                continue
-            divisor = self._factor(depth)
-            if divisor == 0:
-                raise ExpressionError("division_by_zero")
-            value /= divisor
+            else:
+                value = _quotient(value, self._factor(depth))
         return value
 
-    def _factor(self, depth: int) -> Fraction:
-        if depth > MAX_DEPTH:
-            raise ExpressionError("too_deep")
+    def _factor(self, depth: int, minus: str = "") -> Fraction:
         token = self._next()
-        if token == "-":
-            return -self._factor(depth + 1)
-        if token == "(":
+        if token in _CLOSING:
             value = self._sum(depth + 1)
-            if self._next() != ")":
-                raise ExpressionError("unparsable")
+            self._expect(_CLOSING[token])
             return value
+        if token == "\\frac":
+            top, bottom = self._braced(depth), self._braced(depth)
+            return _quotient(top, bottom)
+        if token == "-" and not minus:
+            token, minus = self._next(), "number"
         if not token.isdigit():
             raise ExpressionError("unparsable")
-        self.numbers.append(int(token))
-        return Fraction(int(token))
+        self.numbers.append(Literal(int(token), minus))
+        return Fraction(-int(token) if minus == "number" else int(token))
+
+    def _braced(self, depth: int) -> Fraction:
+        self._expect("{")
+        value = self._sum(depth + 1)
+        self._expect("}")
+        return value
 
 
-def countdown_fault(text: str, numbers: list[int], target: int) -> str:
+def _quotient(value: Fraction, divisor: Fraction) -> Fraction:
+    if divisor == 0:
+        raise ExpressionError("division_by_zero")
+    return value / divisor
+
+
+def uses_once(used: Sequence[Literal], numbers: Sequence[int]) -> bool:
+    """Whether the written numbers are the given ones, each exactly once.
+
+    A written n without a minus is a given n.  One whose minus opens an expression is a given n or a
+    given -n; one whose minus follows an operator is a given -n.
+    """
+    given = Counter(numbers)
+    for size in {abs(n) for n in numbers} | {literal.size for literal in used}:
+        minus = Counter(literal.minus for literal in used if literal.size == size)
+        plus_given = given[size]
+        minus_given = given[-size] if size else 0
+        if minus.total() != plus_given + minus_given:
+            return False
+        if minus[""] > plus_given or minus["number"] > minus_given:
+            return False
+    return True
+
+
+def countdown_fault(text: str, numbers: Sequence[int], target: int) -> str:
     """Why the expression does not solve the puzzle, as a reason code; "" if it does.
 
-    "= target" after the expression is allowed.  Reasons: those of `evaluate`, "wrong_numbers" (each
-    given number exactly once), "mismatch".
+    "= target" after the expression and "target =" before it are allowed, and what `undress` drops.
+    Reasons: those of `evaluate`, "wrong_numbers" (each given number exactly once), "mismatch".
     """
-    left, equals, right = text.partition("=")
+    if len(text) > MAX_CHARS:
+        return "too_long"
+    left, equals, right = undress(text).translate(_SIGNS).partition("=")
+    if equals and left.strip() == str(target) and not _integer(right):
+        left, right = right, left
     if equals and right.strip() != str(target):
-        return "unparsable" if not right.strip().lstrip("-").isdecimal() else "mismatch"
+        return "mismatch" if _integer(right) else "unparsable"
     try:
         value, used = evaluate(left)
     except ExpressionError as error:
         return error.reason
-    if Counter(used) != Counter(numbers):
+    if not uses_once(used, numbers):
         return "wrong_numbers"
     return "" if value == target else "mismatch"
+
+
+def _integer(text: str) -> bool:
+    return re.fullmatch(r"\s*-?\d+\s*", text, re.ASCII) is not None
 
 
 @REWARDS.register("countdown")
@@ -170,7 +243,10 @@ class Countdown(Reward):
 def _puzzle(problem: Problem) -> tuple[list[int], int] | None:
     """Numbers and target of the problem, or None where the data lacks them."""
     numbers, target = problem.meta.get("numbers"), problem.meta.get("target")
-    if not isinstance(target, int) or isinstance(numbers, str) or numbers is None:
-        return None
-    numbers = list(numbers)
-    return (numbers, target) if all(isinstance(n, int) for n in numbers) else None
+    whole = isinstance(numbers, list | tuple) and all(map(is_whole, numbers))
+    return (list(numbers), target) if whole and numbers and is_whole(target) else None
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value of the data is an integer (true and false are none)."""
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import unicodedata
 
 from rlvr_jax.rewards.base import REWARDS, Example, Reward, check_finite
 from rlvr_jax.rewards.extract import last_boxed
@@ -16,13 +17,25 @@ _ORDER = {
     "think_boxed": ["<think>", "</think>"],
 }
 
+_TEX_BLANK = re.compile(
+    r"\\(?:[,;:!>\s\\]|q?quad(?![A-Za-z])|(?:text|mathrm|hspace|phantom)\b)|[{}$~]"
+)
+_FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")  # letters and symbols that print nothing
+
+
+def visible(text: str) -> bool:
+    """Whether anything of the text can be seen: blanks, control and format characters, lone
+    combining marks and fillers cannot."""
+    return any(unicodedata.category(c)[0] not in "CZM" and c not in _FILLERS for c in text)
+
 
 def shape_fault(text: str, shape: str = "think_answer", prefill: str = "") -> str:
     """Why the text lacks the shape, as a reason code; "" if it has it.
 
     think_answer: one ``<think>``, one ``</think>``, one ``<answer>``, one ``</answer>`` in this
-    order, nothing but blanks around them, neither block blank.  think_boxed: one block of thoughts
-    that is not blank, then text with a closed, non-blank box.  prefill: what the prompt ended with.
+    order, nothing but blanks around them, something to see in either block.  think_boxed: one block
+    of thoughts, then text with a closed box, something to see in both.  prefill: what the prompt
+    ended with.
     """
     text = prefill + text
     tags = list(_TAGS.finditer(text))
@@ -31,14 +44,16 @@ def shape_fault(text: str, shape: str = "think_answer", prefill: str = "") -> st
     pieces = _between(text, tags)
     if pieces[0].strip():
         return "text_before"
-    if not pieces[1].strip():
+    if not visible(pieces[1]):
         return "empty_think"
     if shape == "think_boxed":
         box = last_boxed(pieces[2])
-        return "" if box else "no_box" if box is None else "empty_answer"
+        if box is None:
+            return "no_box"
+        return "" if visible(_TEX_BLANK.sub("", box)) else "empty_answer"
     if pieces[2].strip() or pieces[4].strip():
         return "text_outside"
-    return "" if pieces[3].strip() else "empty_answer"
+    return "" if visible(pieces[3]) else "empty_answer"
 
 
 def _between(text: str, tags: list[re.Match]) -> list[str]:

@@ -9,17 +9,23 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections.abc import Mapping
 
 from rlvr_jax.rewards.base import REWARDS, Example, Reward, check_finite
-from rlvr_jax.rewards.countdown import MAX_CHARS, countdown_fault
+from rlvr_jax.rewards.countdown import MAX_CHARS, countdown_fault, is_whole
 from rlvr_jax.rewards.extract import check_places, extract
 from rlvr_jax.rewards.format import shape_fault
 from rlvr_jax.types import Completion, Problem, Verdict
 
+_FENCE = re.compile(r"\A\s*```(?:json)?\s*\n(.*)\n\s*```\s*\Z", re.DOTALL)
+
 
 def formula_of(answer: str) -> str:
     """The formula: the answer itself, or field "formula" of a JSON object."""
-    if not answer.lstrip().startswith("{") or len(answer) > 4 * MAX_CHARS:
+    if len(answer) > 4 * MAX_CHARS:
+        return answer
+    answer = _FENCE.sub(r"\1", answer)
+    if not answer.lstrip().startswith("{"):
         return answer
     try:
         fields = json.loads(answer)
@@ -53,8 +59,9 @@ class GeneralPoints(Reward):
     def __call__(self, completion: Completion, problem: Problem) -> Verdict:
         numbers, target = problem.meta.get("numbers"), problem.meta.get("target")
         letters = problem.meta.get("letters", {})
-        whole = isinstance(numbers, list | tuple) and all(isinstance(n, int) for n in numbers)
-        if not whole or not numbers or not isinstance(target, int):
+        whole = isinstance(numbers, list | tuple) and all(map(is_whole, numbers))
+        whole = whole and isinstance(letters, Mapping) and all(map(is_whole, letters.values()))
+        if not whole or not numbers or not is_whole(target):
             return Verdict(status="unknown", reason="bad_gold", stage="gold", gold=problem.answer)
         found = extract(completion.text, self.extract)
         reason = "no_answer" if found is None else "" if found else "empty"

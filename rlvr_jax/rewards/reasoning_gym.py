@@ -51,6 +51,8 @@ class ReasoningGym(Reward):
         return self.scoring == "dataset"
 
     def __call__(self, completion: Completion, problem: Problem) -> Verdict:
+        if self.scoring == "exact" and not problem.answer.strip():
+            return Verdict(status="unknown", reason="bad_gold", stage="gold")
         found = extract(completion.text, self.extract)
         reason = "no_answer" if found is None else "" if found else "empty"
         if not reason and len(found) > MAX_CHARS:
@@ -69,7 +71,7 @@ class ReasoningGym(Reward):
 
     def _accepts(self, found: str, problem: Problem) -> bool:
         if self.scoring == "exact":
-            return found.split() == problem.answer.split() and bool(problem.answer)
+            return found.split() == problem.answer.split()
         meta = problem.meta
         options = json.dumps(meta["options"], sort_keys=True)
         data, entry = _entry(meta["dataset"], options, meta["number"], meta["space"])

@@ -6,6 +6,7 @@ import dataclasses
 import re
 
 from rlvr_jax.rewards.base import REWARDS, Example, Reward, check_finite
+from rlvr_jax.rewards.dress import undress
 from rlvr_jax.rewards.extract import check_places, extract
 from rlvr_jax.types import Completion, Problem, Verdict
 
@@ -13,8 +14,9 @@ MAX_CHARS = 10_000
 
 
 def items(text: str) -> list[str]:
-    """The items of a list: parted by commas, semicolons or blanks; one pair of brackets dropped."""
-    text = text.strip()
+    """The items of a list: parted by commas, semicolons or blanks; one pair of brackets dropped,
+    and what `undress` drops; a typeset minus is a minus."""
+    text = undress(text).replace("−", "-")
     if len(text) > 1 and text[0] + text[-1] in ("[]", "()", "{}"):
         text = text[1:-1]
     return [item.strip("\"'") for item in re.split(r"[\s,;]+", text) if item]

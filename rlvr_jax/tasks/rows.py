@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rlvr_jax.registry import nearest
@@ -86,6 +86,25 @@ def write_rows(path: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write records as JSON lines, UTF-8."""
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def output_path(path: str, inputs: Sequence[str]) -> str:
+    """`path` (~ expanded), where a file can be written that is none of `inputs`; else ValueError.
+
+    To be called before long work; nothing is created or emptied yet.
+    """
+    path = os.path.expanduser(path)
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise ValueError(f'"{path}" cannot be written: there is no folder "{folder}"')
+    if not path or os.path.isdir(path):
+        raise ValueError(f'"{path}" cannot be written: the name of a file is needed')
+    for name in map(os.path.expanduser, inputs):
+        if os.path.exists(name) and os.path.exists(path) and os.path.samefile(name, path):
+            raise ValueError(f'"{path}" is the file that is read; it would be overwritten')
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise ValueError(f'"{path}" cannot be written: permission denied')
+    return path
 
 
 def file_sha256(path: str) -> str:

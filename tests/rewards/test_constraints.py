@@ -52,7 +52,37 @@ def test_cases():
 HOLDS = [
     ({"rule": "no_comma"}, "a b", "a, b"),
     ({"rule": "no_comma"}, "a b", "甲，乙"),
+    ({"rule": "no_comma"}, "Hawaiʻi", "a﹐b"),
     ({"rule": "all_lower"}, "abc 1", "Abc"),
+    ({"rule": "all_lower"}, "straße", "你好"),
+    ({"rule": "all_lower"}, "abc", "𝐀bc"),
+    ({"rule": "keywords", "words": ["猫"]}, "我爱猫咪。", "我爱狗。"),
+    ({"rule": "forbidden_words", "words": ["猫"]}, "我爱狗。", "我爱猫咪。"),
+    ({"rule": "word_count", "relation": "at least", "n": 2}, "a b", "a ___ _-_"),
+    ({"rule": "sentence_count", "relation": "at least", "n": 2}, "A. B.", "A. - . -- !"),
+    ({"rule": "paragraph_count", "n": 2}, "a\n\nb", "a\n\n\u200b"),
+    ({"rule": "placeholders", "n": 1}, "[a]", "[ ]"),
+    ({"rule": "title"}, "<<a>>", "<<\u200b>>"),
+    ({"rule": "quoted"}, '"a"', '" "'),
+    ({"rule": "starts_with", "text": "Yes"}, " Yes, sir", "Yesterday"),
+    ({"rule": "starts_with", "text": "好"}, "好的", "不好"),
+    ({"rule": "ends_with", "text": "end"}, "the end", "the weekend"),
+    ({"rule": "ends_with", "text": "(end)"}, "the (end)", "the end"),
+    ({"rule": "repeat_prompt", "prompt": "Name a colour."}, "Name a colour. Blue.", "Blue."),
+    ({"rule": "repeat_prompt", "prompt": "Name a colour."}, "Name a colour.红", "Name a colour."),
+    ({"rule": "repeat_prompt", "prompt": "Say hi."}, "Say hi. Say hi. hi", "Say hi. Say hi. ..."),
+    ({"rule": "repeat_prompt", "prompt": "Go on"}, "Go on: x", "Go only"),
+    ({"rule": "repeat_prompt", "prompt": "Go on"}, "Go on 🙂", "Go on\u200b."),
+    ({"rule": "bullets", "n": 1}, "- a\n* * *\n- - -", "* * *"),
+    ({"rule": "bullets", "n": 1}, "- -5", "- \u200b"),
+    ({"rule": "postscript"}, "P.S. y", "P.S. ..."),
+    ({"rule": "json"}, '{"a": 1}', '{"a": NaN}'),
+    (
+        {"rule": "language", "lang": "ja"},
+        "東京と大阪は日本の都市です。",
+        "东京和大阪都是日本的大城市。",
+    ),
+    ({"rule": "language", "lang": "en", "min_share": 0}, "fine", "12345"),
     ({"rule": "all_upper"}, "ABC 1", "1 2"),
     ({"rule": "keywords", "words": ["art", "war"]}, "Art of war", "art forward"),
     ({"rule": "forbidden_words", "words": ["war"]}, "forward", "no War!"),
@@ -89,7 +119,7 @@ HOLDS = [
 @pytest.mark.parametrize("rule, good, bad", HOLDS)
 def test_rules(rule, good, bad):
     assert holds(good, rule) and not holds(bad, rule)
-    assert not holds("", rule) and not holds(" \n", rule)
+    assert not any(holds(blank, rule) for blank in ("", " \n", "\u200b", "\ufeff\u3164"))
 
 
 @pytest.mark.parametrize(
@@ -101,8 +131,15 @@ def test_rules(rule, good, bad):
         ({"rule": "word_count"}, "needs 'n'"),
         ({"rule": "word_count", "n": 1, "relation": "about"}, "no relation"),
         ({"rule": "word_count", "n": "1"}, "whole number"),
+        ({"rule": "word_count", "n": True}, "whole number"),
+        ({"rule": "keywords", "words": "some"}, "words must be a list"),
+        ({"rule": "keywords", "words": []}, "words must be a list"),
+        ({"rule": "keywords", "words": [""]}, "blank"),
+        ({"rule": "forbidden_words", "words": []}, "words must be a list"),
+        ({"rule": "choice", "options": "some text"}, "options must be a list"),
+        ({"rule": "postscript", "mark": ""}, "blank"),
         ({"rule": "letter_count", "letter": "ab", "n": 1}, "one character"),
-        ({"rule": "all_of", "rules": []}, "holds no rules"),
+        ({"rule": "all_of", "rules": []}, "rules must be a list"),
         ({"rule": "ends_with", "text": " "}, "blank"),
         ({"rule": "language", "lang": "xx"}, "no language"),
         ({"rule": "no_repetition", "ngram": 0, "max_fraction": 0}, "positive"),
@@ -128,6 +165,9 @@ def test_all_or_share():
     assert share.score == pytest.approx(2 / 3) and not share.correct
     assert Constraints()(Completion(text="abc"), problem(*rules)).correct
     assert Constraints()(text, problem()).status == "unknown"
+    for rules_ in ("no_comma", 3, {"rule": "no_comma"}):
+        odd = Problem(prompt="?", answer="", index=0, meta={"rules": rules_})
+        assert Constraints()(text, odd).status == "unknown"
     assert Constraints()(Completion(text="a" * 200_000), problem(*rules)).reason == "too_long"
 
 

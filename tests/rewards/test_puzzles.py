@@ -58,6 +58,20 @@ def test_cases(kind):
         "- Zoey - knight\n- Oliver -> knave",
         "Zoey (knight), Oliver (knave)",
         "zoey is the knight, oliver is the knave",
+        "Zoey is a knight while Oliver is a knave",
+        "Zoey is a knight, Oliver a knave",
+        "Zoey, a knight; Oliver, a knave",
+        "Zoey's a knight. Therefore Oliver is a knave!",
+        "Zoey is a Knight (truth teller), Oliver is a Knave (liar)",
+        "Zoey is a knight because Oliver is a knave",
+        "The final answer is:\n1. **Zoey** is a **knight**.\n2. **Oliver** is a **knave**.",
+        "Zoey says Oliver is a knave; so Zoey is a knight; Oliver is a knave",
+        r"\text{Zoey is a \textbf{knight}, Oliver is a knave}",
+        "Zoey is a knight and tells the truth, Oliver is a knave and lies.",
+        "We conclude that Zoey is a knight and that Oliver is a knave (assuming Zoey is a knight)",
+        "It follows that Zoey must be a knight and Oliver is definitely a knave",
+        "✅ Zoey is a knight, Oliver is a knave",
+        "Zoey is a knight: she tells the truth. Oliver is a knave.",
     ],
 )
 def test_roles_are_read(text):
@@ -82,10 +96,49 @@ def test_roles_are_read(text):
         ("Maybe Zoey is a knight, Oliver is a knave", "hedged"),
         ("Zoeyx is a knight, Oliver is a knave", "unparsable"),
         ("Zoey is a knighthood, Oliver is a knave", "incomplete"),
+        ("Unless Zoey is a knight, Oliver is a knave", "hedged"),
+        ("Whenever Zoey is a knight, Oliver is a knave", "hedged"),
+        ("Zoey says Oliver is a knave. Zoey is a knight", "hedged"),
+        ("Zoey says: Oliver is a knave. Oliver says:\nZoey is a knight", "hedged"),
+        ("Zoey is a knight in name. Oliver is a knave", "hedged"),
+        ("Zoey is a knight's squire, Oliver is a knave", "hedged"),
+        ("Zoey's knight is Oliver, Oliver is a knave", "unparsable"),
+        ("Call Zoey a knight, Oliver a knave", "hedged"),
+        ("Let us assume Zoey is a knight. Oliver is a knave", "hedged"),
+        ("Zoey is a knight, Oliver is a knave. No, wrong", "hedged"),
+        ("Zoey is a knight. Oliver is a knave. Correction: Oliver is a knight", "contradiction"),
+        ("Zoey and Oliver, a knight and a knave", "unparsable"),
+        ("❌ Zoey is a knight. Oliver is a knave", "hedged"),
+        ("Zoey is a knight, Oliver is a knave. These are lies.", "hedged"),
+        ("Zoey is a knight, Oliver is a knave: a contradiction", "hedged"),
+        ("Zoey must not be a knave, Oliver is a knave", "hedged"),
+        ("Zoey is a knight, Oliver is a knave, in case Zoey lies", "hedged"),
     ],
 )
 def test_what_is_no_assignment(text, reason):
     assert read_roles(text, list(TWO)) == reason
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "iff", "if and only if", ", if and only if,", "only if", "unless", "whenever", "when",
+        "exactly when", "just in case", "precisely when", "as long as", "provided that", "provided",
+        "assuming", "given that", "on condition that", "if", "implies", "implies that", "means",
+        "means that", "entails", "is equivalent to", "is the same as", "or", "xor", "or else",
+        "iff,", "in which case", "then", "until", "except when", "is as true as", "=", "==", "<=>",
+        "<->", "->", "=>", "↔", "⇔", "→", "∨", "||", "/", "in the case that", "would mean",
+        "exactly if", "in so far as", "just when", "follows from", "requires", "depends on whether",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("comma", ["", ","])
+def test_what_binds_two_statements_states_neither(link, comma):
+    for text in (
+        f"Zoey is a knight{comma} {link} Oliver is a knave",
+        f"The answer is: Zoey is a knight{comma} {link} Oliver is a knave.",
+        f"{link} Zoey is a knight, Oliver is a knave",
+    ):
+        assert read_roles(text, list(TWO)) == "hedged", text
 
 
 def test_several_people_at_once():
@@ -112,6 +165,10 @@ def test_knights_never_pays_a_share_and_checks_its_data():
         ("8/(3-8/3) = 24", ""),
         ('{"cards": ["8", "3"], "number": [8, 3], "formula": "8/(3-8/3)=24"}', ""),
         ('{"formula": 24}', "unparsable"),
+        ('```json\n{"formula": "8/(3-8/3)=24"}\n```', ""),
+        (r"\boxed{\frac{8}{3-\frac{8}{3}}}", ""),
+        ("24 = 8/(3-8/3)", ""),
+        ("--8/(3-8/3)", "unparsable"),
         ("(8-3)*3+8", "mismatch"),
         ("3*8", "wrong_numbers"),
         ("8/(3-8/3)=25", "mismatch"),
@@ -132,8 +189,10 @@ def test_letters_count_what_the_rule_says():
         verdict = GeneralPoints()(Completion(text="<answer>K+4+2+8</answer>"), problem)
         assert verdict.correct == right
     assert formula_of("{broken") == "{broken"
-    bad = Problem(prompt="", answer="", index=0, meta={"numbers": "12", "target": 24})
-    assert GeneralPoints()(Completion(text="<answer>1</answer>"), bad).status == "unknown"
+    good = {"numbers": [12, 12], "target": 24}
+    for fault in ({"numbers": "12"}, {"letters": "K"}, {"letters": {"K": "10"}}, {"target": True}):
+        bad = Problem(prompt="", answer="", index=0, meta=good | fault)
+        assert GeneralPoints()(Completion(text="<answer>12+12</answer>"), bad).status == "unknown"
 
 
 def test_same_verdicts_as_countdown_without_letters():
@@ -148,11 +207,13 @@ def test_same_verdicts_as_countdown_without_letters():
 
 def test_sequences():
     assert items("[1, 2;3]") == ["1", "2", "3"] and items("('a', b)") == ["a", "b"]
+    assert items("−3 2.") == ["-3", "2"]
     problem = Problem(prompt="", answer="1 2 2", index=0)
-    texts = ["1,2,2", "1 2", "2 1 2", "1 2 2 2", "", "x" * 20_000]
+    texts = ["1,2,2", "$1, 2, 2$.", r"\boxed{[1, 2, 2]}", "1 2", "2 1 2", "1 2 2 2", "12 2", ""]
+    texts += ["x" * 20_000, r"1 2 \boxed{2}", "1 2 2 or 2 2 1", "[1] 2 2", "01 2 2", "1.0 2 2"]
     completions = [Completion(text=f"<answer>{text}</answer>") for text in texts]
     verdicts = grade_all(Sequence(), completions, [problem] * len(texts))
-    assert [v.correct for v in verdicts] == [True] + [False] * 5
+    assert [v.correct for v in verdicts] == [True] * 3 + [False] * 11
     blank = Problem(prompt="", answer=" ", index=0)
     assert Sequence()(completions[0], blank).status == "unknown"
 
@@ -177,5 +238,7 @@ def test_reasoning_gym_pays_full_marks_only(monkeypatch):
         verdicts = [reward(Completion(text=f"<answer>{t}</answer>"), problem) for t in texts]
         assert [v.score for v in verdicts] == [1.0, 0.0, 0.0]
     assert ReasoningGym()(Completion(text="7"), problem).reason == "no_answer"
+    blank = Problem(prompt="", answer=" ", index=0)
+    assert ReasoningGym()(Completion(text="<answer>7</answer>"), blank).status == "unknown"
     with pytest.raises(ValueError, match="allowed are exact"):
         ReasoningGym(scoring="lax")
