@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Protocol
 
 from rlvr_jax.rewards import math_sets
-from rlvr_jax.rewards.math_field import Undecided, images, rational, same
-from rlvr_jax.rewards.math_labels import has_symbol, label, members
+from rlvr_jax.rewards.math_field import Undecided, rational
+from rlvr_jax.rewards.math_judge import ExactJudge, Judge
+from rlvr_jax.rewards.math_labels import has_symbol, is_name, is_quantity, label, labelled, members
 from rlvr_jax.rewards.math_stream import APPLIED, Node, walk
-from rlvr_jax.rewards.math_units import parse_unit
+from rlvr_jax.rewards.math_units import SUFFIXES, parse_unit
 
 MAX_UNORDERED = 12  # members matched pair by pair in the exact stage
 _CONTAINERS = frozenset(
@@ -32,76 +32,48 @@ _BASES = dict(
 ) | {"sixteen": "16"}
 
 
-class Judge(Protocol):
-    """Decides on single expressions."""
-
-    equation_value: bool
-    require_units: bool
-
-    def same(self, a: Node, b: Node) -> bool: ...
-    def proportional(self, a: Node, b: Node) -> bool: ...
-    def real(self, node: Node) -> object: ...
-
-
-class ExactJudge:
-    """Decides exactly and in bounded time, or raises Undecided.
-
-    tolerance: relative error allowed against a gold that is a rational but no integer.
-    """
-
-    def __init__(self, equation_value=True, require_units=False, tolerance=0.0):
-        self.equation_value = equation_value
-        self.require_units = require_units
-        self.tolerance = Fraction(tolerance)
-
-    def same(self, a: Node, b: Node) -> bool:
-        if self.tolerance:
-            left, right = rational(a), rational(b)
-            if left is not None and right is not None and right.denominator != 1:
-                return abs(left - right) <= self.tolerance * abs(right)
-        return same(a, b)
-
-    def proportional(self, a: Node, b: Node) -> bool:
-        (x, y), p, _ = images([a, b], seed=1)
-        (u, v), q, opaque = images([a, b], seed=2)
-        if p != q:
-            raise Undecided
-        if not (x and y):
-            return False
-        if (x * v - u * y) % p == 0:
-            return True
-        if opaque:
-            raise Undecided
-        return False
-
-    def real(self, node: Node) -> object:
-        value = rational(node)
-        if value is None:
-            raise Undecided
-        return value
-
-
 def value_of(node: Node, judge: Judge) -> Node | None:
     r"""The value that an equation states, or None.
 
-    Of an assignment, of ``x \in S``, and (equation_value) the last side of ``a + b = 7`` if it is
-    a constant and the other sides hold several unknowns, or are equal to it.
+    Of an assignment, of ``x \in S``; the last side of a chain whose other sides are equal to it or
+    name it (``A = 2 \cdot 3 = 6``); and (equation_value) a constant last side where the other sides
+    hold several unknowns (``a + b = 7``).
     """
     found = label(node)
     if found:
         return found[1]
     if node[0] != "rel":
         return None
-    if node[1] == "in":
+    ops = node[1].split()
+    if ops == ["in"]:
         return node[3]
-    if set(node[1].split()) != {"="} or not judge.equation_value or has_symbol(node[-1]):
+    if "approx" in ops:
+        return _exact_part(node, ops.index("approx"), judge)
+    if set(ops) != {"="}:
         return None
-    unsolved = [side for side in node[2:-1] if side[0] != "sym"]
-    names = [{p[1] for p in walk(side) if p[0] == "sym"} for side in unsolved]
-    if any(len(found) == 1 for found in names):
-        return None  # an equation in one unknown is still to be solved
-    others = [side for side in node[2:-1] if not has_symbol(side)]
-    return node[-1] if all(equal(side, node[-1], judge) for side in others) else None
+    *sides, last = node[2:]
+    unnamed = [side for side in sides if not is_quantity(side)]
+    if has_symbol(last) and not unnamed:
+        return None
+    free = judge.equation_value and not has_symbol(last)
+    for side in unnamed:
+        several = len({p[1] for p in walk(side) if p[0] == "sym"}) > 1
+        if not (free and several) and not equal(side, last, judge):
+            return None  # unequal, or an equation in one unknown, still to be solved
+    return last
+
+
+def _exact_part(node: Node, at: int, judge: Judge) -> Node | None:
+    r"""What stands before the first ``\approx``, if what follows is near it."""
+    ops, sides = node[1].split(), node[2:]
+    exact: Node | None = sides[0]
+    if at:
+        exact = value_of(("rel", " ".join(ops[:at]), *sides[: at + 1]), judge)
+    if exact is None or has_symbol(exact) or set(ops[at:]) - {"approx", "="}:
+        return None
+    values = [side[1] if side[0] in ("unit", "deg", "pct") else side for side in (exact, *sides)]
+    value, *others = (judge.real(v) for v in (values[0], *values[at + 2 :]))
+    return exact if all(abs(other - value) * 20 <= abs(value) for other in others) else None
 
 
 # ---- comparison ----------------------------------------------------------------------------------
@@ -109,6 +81,22 @@ def value_of(node: Node, judge: Judge) -> Node | None:
 
 def equal(a: Node, g: Node, judge: Judge) -> bool:
     """Whether answer `a` names the same as gold `g`.  Undecided, TooBig, Undefined pass through."""
+    return _equal(_element(a, g), _element(g, a), judge)
+
+
+def _element(node: Node, other: Node) -> Node:
+    """The element of a set of one against no set.  At the top level only: {{1}} is not {1}."""
+    single = node[0] == "set" and len(node) == 2 and other[0] != "set"
+    single = single and not (math_sets.looks_like_set(other) and other[0] != "rel")
+    return node[1] if single and node[1][0] not in ("set", "pm") else node
+
+
+def _member(a: Node, g: Node, judge: Judge) -> bool:
+    """Equality of members, where a set is never its element."""
+    return (a[0] == "set") == (g[0] == "set") and _equal(a, g, judge)
+
+
+def _equal(a: Node, g: Node, judge: Judge) -> bool:
     if a == g:
         return True
     if math_sets.looks_like_set(g) or math_sets.looks_like_set(a):
@@ -117,8 +105,12 @@ def equal(a: Node, g: Node, judge: Judge) -> bool:
             return found
     if "rel" in (a[0], g[0]):
         return _relations(a, g, judge)
+    values = labelled(g)
+    if values is not None and (a[0] == "set" or (a[0] == "list" and not labelled(a))):
+        plain = a[0] == "list" and not any(map(label, a[2:]))
+        return plain and _ordered(a[2:], values, judge)
     mine, theirs = members(a), members(g)
-    if "tuple" in (a[0], g[0]):
+    if "tuple" in (a[0], g[0]) and not (mine and theirs):
         return _tuples(a, g, judge)
     if mine is not None or theirs is not None:
         dots = ("dots",) in (mine or []) + (theirs or [])
@@ -149,15 +141,18 @@ def _single(a: Node, g: Node, judge: Judge) -> bool:
 def _as_sets(a: Node, g: Node, judge: Judge) -> bool | None:
     names = {name for name in (math_sets.variable(a), math_sets.variable(g)) if name}
     try:
-        left, right = math_sets.read(a), math_sets.read(g)
+        right = math_sets.read(g)
+        left = math_sets.read(a)
     except math_sets.NotASet:
-        return None
+        solved = g[0] == "rel" and math_sets.readable(g)
+        # an inequality against a solved one is still to be solved
+        return False if solved and math_sets.is_ordering(a) else None
     return len(names) < 2 and math_sets.equal(left, right, judge.real)
 
 
 def _ordered(mine: Sequence[Node], theirs: Sequence[Node], judge: Judge, distinct=False) -> bool:
     return len(mine) == len(theirs) and all(
-        equal(a, g, judge) for a, g in zip(mine, theirs, strict=True)
+        _member(a, g, judge) for a, g in zip(mine, theirs, strict=True)
     )
 
 
@@ -173,7 +168,7 @@ def _unordered(mine: list[Node], theirs: list[Node], judge: Judge, distinct: boo
         return _covers(mine, theirs, judge) and _covers(theirs, mine, judge)
     left = list(theirs)
     for item in mine:
-        found = next((other for other in left if equal(item, other, judge)), None)
+        found = next((other for other in left if _member(item, other, judge)), None)
         if found is None:
             return False
         left.remove(found)
@@ -181,7 +176,7 @@ def _unordered(mine: list[Node], theirs: list[Node], judge: Judge, distinct: boo
 
 
 def _covers(items: list[Node], others: list[Node], judge: Judge) -> bool:
-    return all(any(equal(item, other, judge) for other in others) for item in items)
+    return all(any(_member(item, other, judge) for other in others) for item in items)
 
 
 def _relations(a: Node, g: Node, judge: Judge) -> bool:
@@ -192,7 +187,7 @@ def _relations(a: Node, g: Node, judge: Judge) -> bool:
         return left is not None and right is not None and equal(left, right, judge)
     if mine and theirs and mine[0] == theirs[0]:
         return equal(mine[1], theirs[1], judge)
-    if theirs and not has_symbol(theirs[1]):
+    if theirs and is_name(theirs[0]) and not has_symbol(theirs[1]):
         return False  # x = 5 is solved; 2x = 10 and y = 5 are something else
     ops, sides = _directed(a)
     gold_ops, gold_sides = _directed(g)
@@ -239,15 +234,12 @@ def _tuples(a: Node, g: Node, judge: Judge) -> bool:
     if pair[1] not in ("()", "[]"):
         return False
     if other[0] == "list":
-        named = [label(item) for item in other[2:]]
-        if pair is g and pair[1] == "[]" and len(pair) == 4:
+        if pair[1] == "[]" and len(pair) == 4:
             return False  # an interval, not its end points
-        if any(named) and len({found[0] for found in named if found}) < len(named):
-            return False  # x = 0, 1 are two values of x
-        if all(named):  # x = 2, y = 3 against (2, 3)
-            named.sort(key=lambda found: str(found[0]))
-            values = [found[1] for found in named]
-        else:
+        values = labelled(other, alphabetical=True)  # x = 2, y = 3 against (2, 3)
+        if values is None:
+            if pair is a or any(map(label, other[2:])):
+                return False  # a list has no order; x = 0, 1 are two values of x
             values = list(other[2:])
     elif other[0] == "matrix" and pair[1] == "[]" and other[1] > 1:
         return _matrices(a, g, judge)
@@ -279,6 +271,8 @@ def _matrices(a: Node, g: Node, judge: Judge) -> bool:
 
 def _ratios(a: Node, g: Node, judge: Judge) -> bool:
     if a[0] != g[0]:
+        if g[0] in ("num", "neg") and (rational(g) or Fraction(0)).denominator == 1:
+            return False  # 5:1 is no way to write 5
         parts = [("div", *n[1:]) if n[0] == "ratio" and len(n) == 3 else n for n in (a, g)]
         return "ratio" not in (parts[0][0], parts[1][0]) and _single(*parts, judge)
     if _ordered(a[1:], g[1:], judge):
@@ -306,6 +300,8 @@ def _units(a: Node, g: Node, judge: Judge) -> bool:
     if a[0] != g[0]:
         if "deg" in (value[0], gold[0]) and "rad" in (a[2] if a[0] == "unit" else g[2]):
             return judge.same(value, gold)
+        if a[0] == "unit" and a[2] in SUFFIXES:  # 5K may be 5000, never 5
+            value = ("mul", value, ("num", Fraction(SUFFIXES[a[2]])))
         return not judge.require_units and equal(value, gold, judge)
     (key, factor), (gold_key, gold_factor) = parse_unit(a[2]), parse_unit(g[2])
     if key != gold_key:
@@ -317,15 +313,15 @@ def _units(a: Node, g: Node, judge: Judge) -> bool:
 
 
 def _percent(a: Node, g: Node, judge: Judge) -> bool:
-    """A sign on one side only: equal in value, or (numbers above 1) the sign left out or added."""
+    """A sign on one side only: equal in value, or (numbers above 1) the answer leaves it out."""
     if _single_value(a, g, judge):
         return True
     if a[0] == g[0] or judge.require_units:
         return False
-    bare = a if g[0] == "pct" else g
-    number = rational(bare)
-    other = (g if bare is a else a)[1]
-    return number is not None and abs(number) > 1 and judge.same(bare, other)
+    if g[0] != "pct":
+        return judge.percent_asked and judge.same(a[1], g)
+    number = rational(a)
+    return number is not None and abs(number) > 1 and judge.same(a, g[1])
 
 
 def _degrees(a: Node, g: Node, judge: Judge) -> bool:

@@ -21,9 +21,11 @@ import re
 from fractions import Fraction
 
 from rlvr_jax.rewards import math_numeric, math_symbolic
-from rlvr_jax.rewards.math_compare import ExactJudge, equal
+from rlvr_jax.rewards.math_compare import equal
 from rlvr_jax.rewards.math_field import TooBig, Undecided, Undefined
 from rlvr_jax.rewards.math_form import expanded, left_undone
+from rlvr_jax.rewards.math_judge import ExactJudge
+from rlvr_jax.rewards.math_labels import label, stated
 from rlvr_jax.rewards.math_lex import Unparsable
 from rlvr_jax.rewards.math_parse import parse
 from rlvr_jax.rewards.math_stream import Node, walk
@@ -46,6 +48,7 @@ class MathOptions:
     require_units: a unit (or %, °) that one side leaves out is an error.
     equation_value: accept "x + y + z = 7" for 7.
     tolerance: relative error allowed where the gold is a rational but no integer; 0 = exact.
+    percent_asked: the question asks for a percentage, so a gold of 25 takes 25% too.
     """
 
     allow_undone: bool = False
@@ -53,6 +56,7 @@ class MathOptions:
     require_units: bool = False
     equation_value: bool = True
     tolerance: float = 0.0
+    percent_asked: bool = False
 
     def __post_init__(self):
         if not 0.0 <= self.tolerance < 0.5:
@@ -155,7 +159,7 @@ def _compare_trees(answer: str, gold: str, options: MathOptions, full: bool) -> 
     except Unparsable as error:
         return Outcome(False, "parse", error.reason)
     judge = (NumericJudge if full else ExactJudge)(
-        options.equation_value, options.require_units, options.tolerance
+        options.equation_value, options.require_units, options.tolerance, options.percent_asked
     )
     stage = "numeric" if full else "structure"
     try:
@@ -166,7 +170,7 @@ def _compare_trees(answer: str, gold: str, options: MathOptions, full: bool) -> 
     except Undefined:
         return Outcome(False, stage, "undefined")
     except Undecided:
-        if not options.allow_undone and left_undone(mine, theirs):
+        if not options.allow_undone and left_undone(*_stated(mine, theirs)):
             return Outcome(False, "form", "unevaluated")
         if not full:
             return None
@@ -198,7 +202,17 @@ def _unknown_function(part: Node) -> bool:
     return part[0] == "fn" and part[1] not in math_numeric.KNOWN
 
 
+def _stated(mine: Node, theirs: Node) -> tuple[Node, Node]:
+    """What both sides state; an answer to an equation without a label stays whole."""
+    named, gold_named = label(mine), label(theirs)
+    equation = theirs[0] == "rel" and not gold_named
+    if mine[0] == theirs[0] == "rel" and named and gold_named and named[0] != gold_named[0]:
+        return mine, theirs  # y = x/2 for x = 2y
+    return stated(mine, whole=equation), stated(theirs, whole=True)
+
+
 def _form(mine: Node, theirs: Node, options: MathOptions, stage: str) -> Outcome:
+    mine, theirs = _stated(mine, theirs)
     if not options.allow_undone and left_undone(mine, theirs):
         return Outcome(False, "form", "unevaluated")
     if options.require_factored and expanded(mine, theirs):

@@ -6,6 +6,7 @@ so an answer may leave undone only the kinds of arithmetic that the gold answer 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 from rlvr_jax.rewards.math_field import rational
@@ -14,6 +15,7 @@ from rlvr_jax.rewards.math_stream import Node, children, walk
 _TRIG = frozenset({"sin", "cos", "tan", "cot", "sec", "csc"})
 _INVERSE = frozenset({"arcsin", "arccos", "arctan", "arccot", "arcsec", "arccsc"})
 _OTHER = frozenset({"abs", "gcd", "lcm", "max", "min", "floor", "ceil", "det", "Re", "Im", "norm"})
+_CONDITIONS = frozenset({"rel", "builder", "setop", "big"})  # have variables of their own
 _POLAR = frozenset({"cis", "trig", "exp", "root", "power"})
 
 
@@ -28,6 +30,10 @@ def has_i(node: Node) -> bool:
 
 def undone(node: Node) -> set[str]:
     """Kinds of arithmetic left undone, for example {"sum of numbers", "factorial"}."""
+    return _undone(_canonical(node))
+
+
+def _undone(node: Node) -> set[str]:
     kinds: set[str] = set()
     for part in walk(node):
         rule = _RULES.get(part[0])
@@ -39,9 +45,26 @@ def undone(node: Node) -> set[str]:
 def left_undone(answer: Node, gold: Node) -> set[str]:
     """What the answer leaves undone and the gold does not."""
     kinds = undone(answer) - undone(gold)
-    if kinds & {"cis", "trig"} and has_i(gold):
-        kinds -= _POLAR  # polar form of a complex number
+    known = _names(gold) | {part[2] for part in walk(gold) if part[0] == "unit"}  # 5m for 5 metres
+    if kinds and has_i(gold):
+        kinds -= {"zero"}  # 0 + 1i
+        if kinds & {"cis", "trig"}:
+            kinds -= _POLAR  # polar form of a complex number
+    if not any(part[0] in _CONDITIONS for part in walk(answer)) and _names(answer) - known:
+        kinds.add("variable")  # 42 + x - x
     return kinds
+
+
+def _names(node: Node) -> set[str]:
+    return {part[1] for part in walk(node) if part[0] == "sym"}
+
+
+def _canonical(node: Node) -> Node:
+    """Terms and factors in a fixed order, so that equal parts look alike."""
+    parts = [_canonical(part) if type(part) is tuple else part for part in node]
+    if node[0] in ("add", "mul"):
+        parts[1:] = sorted(parts[1:], key=repr)
+    return tuple(parts)
 
 
 def _flat(node: Node, kind: str) -> list[Node]:
@@ -51,6 +74,53 @@ def _flat(node: Node, kind: str) -> list[Node]:
             child = child[1]
         parts.extend(_flat(child, kind) if child[0] == kind else [child])
     return parts
+
+
+def _factors(node: Node, sign: int = 1) -> Iterator[tuple[Node, int]]:
+    """(base, exponent) of the factors of a product or quotient; not yet put together."""
+    if node[0] == "neg":
+        yield from _factors(node[1], sign)
+    elif node[0] == "mul":
+        for part in node[1:]:
+            yield from _factors(part, sign)
+    elif node[0] == "div":
+        yield from _factors(node[1], sign)
+        yield from _factors(node[2], -sign)
+    elif node[0] == "pow" and _whole(node[2]):
+        yield node[1], sign * int(rational(node[2]) or 0)
+    else:
+        yield node, sign
+
+
+def _whole(node: Node) -> bool:
+    value = rational(node)
+    return value is not None and value.denominator == 1 and abs(value) < 10**6
+
+
+def _literal_part(node: Node) -> tuple:
+    """What is left of a term without its numbers: equal for like terms."""
+    powers: dict[Node, int] = {}
+    for base, exponent in _factors(node):
+        if rational(base) is None:
+            powers[base] = powers.get(base, 0) + exponent
+    return tuple(sorted(((base, n) for base, n in powers.items() if n), key=repr))
+
+
+def _uncancelled(node: Node) -> set[str]:
+    """A factor both above and below the line, or a whole number that a number divides."""
+    above: set[Node] = set()
+    below: set[Node] = set()
+    top = bottom = Fraction(1)
+    for base, exponent in _factors(node):
+        value = rational(base)
+        if value is None:
+            (above if exponent > 0 else below).add(base)
+        elif exponent in (1, -1):
+            top, bottom = (top * value, bottom) if exponent > 0 else (top, bottom * value)
+    kinds = {"common factor"} if above & below else set()
+    if not is_constant(node) and top and abs(bottom) not in (0, 1):
+        kinds |= {"quotient"} if (top / bottom).denominator == 1 else set()
+    return kinds
 
 
 def _is_ten(node: Node) -> bool:
@@ -82,7 +152,7 @@ def _root(node: Node) -> set[str]:
 
 def _power(node: Node) -> set[str]:
     base, exponent = node[1], node[2]
-    if rational(exponent) == 0:
+    if rational(exponent) == 0 or (rational(base) == 1 and rational(exponent) is None):
         return {"power"}
     if not (is_constant(base) and is_constant(exponent)) or _is_ten(node):
         return set()
@@ -103,22 +173,35 @@ def _product(node: Node) -> set[str]:
         many.add("product of roots")
     if sum(f == ("const", "i") for f in factors) > 1:
         many.add("product of numbers")
-    return many
+    if any(rational(f) == 0 for f in factors):
+        many.add("zero")
+    return many | _uncancelled(node)
 
 
 def _quotient(node: Node) -> set[str]:
     if has_i(node[2]):
         return {"complex quotient"}
     top, bottom = rational(node[1]), rational(node[2])
+    if top == 0 and bottom is None:
+        return {"zero"}
     if top is None or not bottom:
-        return set()
+        return _uncancelled(node)
     whole = (top / bottom).denominator == 1 and abs(bottom) != 1
-    return {"quotient"} if whole else set()
+    return {"quotient"} if whole or len(node) > 3 else set()  # 3 ÷ 4 is still to be divided
 
 
 def _sum(node: Node) -> set[str]:
-    numbers = [t for t in _flat(node, "add") if rational(t) is not None]
-    return {"sum of numbers"} if len(numbers) > 1 else set()
+    terms = _flat(node, "add")
+    values = [rational(t) for t in terms]
+    kinds = {"sum of numbers"} if len(values) - values.count(None) > 1 else set()
+    if 0 in values:
+        kinds = kinds - {"sum of numbers"} | {"zero"}
+    parts = [_literal_part(t) for t, value in zip(terms, values, strict=True) if value is None]
+    return kinds | ({"like terms"} if len(set(parts)) < len(parts) else set())
+
+
+def _negation(node: Node) -> set[str]:
+    return {"double minus"} if node[1][0] == "neg" else set()
 
 
 def _set_operation(node: Node) -> set[str]:
@@ -132,6 +215,7 @@ _RULES = {
     "root": _root,
     "pow": _power,
     "mul": _product,
+    "neg": _negation,
     "div": _quotient,
     "add": _sum,
     "setop": _set_operation,
@@ -142,6 +226,8 @@ def _sums_in_product(node: Node) -> int:
     """How many sums a product multiplies; a power of a sum counts as its exponent."""
     if node[0] == "neg":
         return _sums_in_product(node[1])
+    if node[0] == "div":
+        return _sums_in_product(node[1])
     if node[0] == "add":
         return int(not is_constant(node))
     if node[0] == "pow":
@@ -151,6 +237,21 @@ def _sums_in_product(node: Node) -> int:
     return sum(map(_sums_in_product, children(node))) if node[0] == "mul" else 0
 
 
+def _has_power(node: Node) -> bool:
+    """Whether x, y or z or a power of it is a factor."""
+    factors = [base for base, exponent in _factors(node) if exponent > 0]
+    return any(base in (("sym", "x"), ("sym", "y"), ("sym", "z")) for base in factors)
+
+
 def expanded(answer: Node, gold: Node) -> bool:
-    """The gold is a product of several sums and the answer is a plain sum: not factored."""
-    return _sums_in_product(gold) > 1 and answer[0] == "add"
+    """Whether the gold asks for a product and the answer multiplies fewer sums.
+
+    A gold asks for one that multiplies several sums, or x, y or z and a sum: x(x + 1).  In other
+    letters the latter is a formula, which may be multiplied out: n(n + 1) = n^2 + n.
+    """
+    sums = _sums_in_product(gold) if gold[0] != "div" else 0
+    if sums < 1 or (sums == 1 and not (gold[0] != "add" and _has_power(gold))):
+        return False
+    if answer[0] == "add" or _sums_in_product(answer) < sums:
+        return True
+    return sums == 1 and not _has_power(answer)

@@ -4,18 +4,79 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from rlvr_jax.rewards.math_stream import Node, walk
+from rlvr_jax.rewards.math_stream import APPLIED, Node, walk
+from rlvr_jax.rewards.math_units import word_set
+
+# functions of a bare name that say which quantity is meant: |AB|, floor(x), det A, sin(theta)
+_QUANTITIES = word_set(
+    "abs norm floor ceil det dim max min gcd lcm arg Re Im sin cos tan cot sec csc"
+)
 
 
 def label(node: Node) -> tuple[Node, Node] | None:
-    """(label, value) of an assignment such as ``x = 5``, ``5 = x``, ``f(x) = x^2``; else None."""
-    if node[0] != "rel" or node[1] not in ("=", "approx") or len(node) != 4:
+    """(label, value) of an assignment such as ``x = 5``, ``5 = x``, ``|z| = 7``; else None."""
+    if node[0] != "rel" or node[1] not in ("=", "approx", "equiv") or len(node) != 4:
         return None
     for name, value in ((node[2], node[3]), (node[3], node[2])):
-        plain = name[0] in ("sym", "text") or (name[0] == "fn" and name[1].rstrip("'") in "fghFGPp")
-        if plain and name not in walk(value):
+        if is_name(name) and name not in walk(value):
             return name, value
-    return None
+    told = is_quantity(node[2]) and not is_name(node[2])
+    return (node[2], node[3]) if told else None
+
+
+def is_name(node: Node) -> bool:
+    return node[0] in ("sym", "text") or (node[0] == "fn" and node[1].rstrip("'") in APPLIED)
+
+
+def is_quantity(node: Node) -> bool:
+    r"""A name, or what stands for a number without saying which: ``|AB|``, ``\int_0^1 f(x)dx``."""
+    if is_name(node) or node[0] == "big":
+        return True
+    if node[0] != "fn" or node[1] not in _QUANTITIES or not all(map(_bare, node[2:])):
+        return False
+    # |x| = 5 and sin x = 1/2 are equations still to be solved; |z| = 5 says which number is meant
+    unknown = any(part[1:] in (("x",), ("y",)) for part in walk(node))
+    return not unknown or node[1] in ("floor", "ceil", "max", "min")
+
+
+def _bare(node: Node) -> bool:
+    return all(map(is_name, node[1:])) if node[0] == "mul" else is_name(node)
+
+
+def stated(node: Node, whole: bool = False) -> Node:
+    """What an answer states: its labels, and all but the last member of a chain, taken off.
+
+    whole: an equation without a label is the answer itself.
+    """
+    if node[0] in ("list", "set"):
+        fixed = 2 if node[0] == "list" else 1
+        return (*node[:fixed], *(stated(item, whole) for item in node[fixed:]))
+    if node[0] != "rel":
+        return node
+    found = label(node)
+    if found:
+        return found[1]
+    ops = node[1].split()
+    if whole or not set(ops) <= {"=", "approx"}:
+        return node
+    return node[2 + ops.index("approx")] if "approx" in ops else node[-1]
+
+
+def labelled(node: Node, alphabetical: bool = False) -> list[Node] | None:
+    """The values of a list in which every member has a label of its own, in the order written.
+
+    alphabetical: by label where the labels are neighbours in the alphabet (y = 3, x = 2 is (2, 3)).
+    """
+    found = [label(item) for item in node[2:]] if node[0] == "list" else []
+    if len(found) < 2 or not all(found) or len({name for name, _ in found}) < 2:
+        return None
+    if alphabetical:
+        names = sorted(str(name[1]) for name, _ in found)
+        if len(set(names)) < len(names):
+            return None
+        if "".join(names) in "abcdefghijklmnopqrstuvwxyz":
+            found = sorted(found, key=lambda pair: str(pair[0][1]))
+    return [value for _, value in found]
 
 
 def has_symbol(node: Node) -> bool:

@@ -57,7 +57,7 @@ _TEN = re.compile(r"[eE]([+-]?\d{1,4})(?!\w)", re.ASCII)
 _COMMAND = re.compile(r"\\([A-Za-z]+)\*?|\\(.)", re.DOTALL)
 _LETTERS = re.compile(r"[A-Za-z]+")
 _SAME = {"**": "^"}
-_TWO = ("<=", ">=", "!=", "...", "**", "||", "->")
+_TWO = ("<=", ">=", "!=", "...", "**", "||", "->", ":=")
 
 
 def tokenize(text: str) -> list[tuple[str, object]]:
@@ -87,7 +87,9 @@ def tokenize(text: str) -> list[tuple[str, object]]:
 
 
 def _operator(text: str, at: int, tokens: list) -> int:
-    for two in _TWO:
+    after = text[at - 1 : at]
+    factorial = text.startswith("!=", at) and (after.isdigit() or after == ")")  # 5!=120
+    for two in _TWO if not factorial else ():
         if text.startswith(two, at):
             tokens.append(("cmd", "ldots") if two == "..." else ("op", _SAME.get(two, two)))
             return at + len(two)
@@ -183,7 +185,9 @@ def _text(text: str, end: int, name: str, tokens: list) -> int:
         raise Unparsable
     inner = text[brace.end() : stop]
     bare = inner.strip(" ~$\\.,")
-    if len(bare) == 1 and bare.isalpha() and name != "text":
+    letter = len(bare) == 1 and bare.isalpha()
+    variable = bare.islower() and not known_unit(bare) and bare not in "ct" and _after_value(tokens)
+    if letter and (name != "text" or variable):
         tokens.append(("name", bare))
     elif bare in KNOWN_NAMES and not (known_unit(bare) and _after_value(tokens)):
         tokens.append(("cmd", bare))

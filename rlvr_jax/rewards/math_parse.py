@@ -10,8 +10,9 @@ from fractions import Fraction
 
 from rlvr_jax.rewards.math_atoms import CURRENCY, atom, group_text, postfix
 from rlvr_jax.rewards.math_lex import Unparsable, tokenize
+from rlvr_jax.rewards.math_spoken import spoken
 from rlvr_jax.rewards.math_stream import END, RELATIONS, SETOPS, ZERO, Node, Stream
-from rlvr_jax.rewards.math_units import MULTIPLIERS, is_unit_text, word_set
+from rlvr_jax.rewards.math_units import MULTIPLIERS, SUFFIXES, is_unit_text, known_unit, word_set
 
 MAX_CHARS = 1500
 
@@ -161,7 +162,8 @@ def _product(s: Stream) -> Node:
             factors.append(_signed_factor(s))
         elif kind in ("op", "cmd") and value in ("/", "div"):
             s.at += 1
-            factors = [("div", _multiplied(factors), _signed_factor(s))]
+            sign = ("÷",) if value == "div" else ()
+            factors = [("div", _multiplied(factors), _signed_factor(s), *sign)]
         elif kind == "text":
             return _with_text(s, _multiplied(factors))
         elif kind == "op" and value in CURRENCY:  # 5 €
@@ -190,33 +192,41 @@ def _with_text(s: Stream, value: Node) -> Node:
     if text.casefold() in ("and", "or", "&"):
         return value
     s.at += 1
+    if value[0] == "unit" and text in SUFFIXES:  # $1.5M
+        return _times(value, Fraction(SUFFIXES[text]))
     first, _, rest = text.casefold().partition(" ")
     if first in MULTIPLIERS:
         value = _times(value, MULTIPLIERS[first])
         if not rest:
             return _with_text(s, value) if s.peek()[0] == "text" else value
         text = rest
+    named = text.casefold()
+    if value[0] == "num" and spoken(named.strip("() ")) == value[1]:  # 1 (one)
+        return value
+    if named in _SIGNS:
+        return (_SIGNS[named], value)
     while s.peek()[0] in ("text", "name") or s.peek()[1] in ("^", "/", "cdot"):
         text += _unit_piece(s)
     if not is_unit_text(text):
         raise Unparsable
-    if text.casefold() in ("degree", "degrees"):
-        return ("deg", value)
-    if text.casefold() in ("percent", "per cent"):
-        return ("pct", value)
     return ("unit", value, text)
 
 
-def _times(value: Node, by: int) -> Node:
+_SIGNS = {"degree": "deg", "degrees": "deg", "percent": "pct", "per cent": "pct"}
+
+
+def _times(value: Node, by: Fraction) -> Node:
     if value[0] == "num":
         return ("num", value[1] * by)
     if value[0] == "unit":
         return ("unit", _times(value[1], by), value[2])
-    return ("mul", value, ("num", Fraction(by)))
+    return ("mul", value, ("num", by))
 
 
 def _unit_piece(s: Stream) -> str:
     kind, value = s.next()
+    if kind == "name" and not known_unit(value):
+        raise Unparsable  # a variable: 5 radians times x
     if kind in ("text", "name"):
         return f" {value}"
     if value != "^":

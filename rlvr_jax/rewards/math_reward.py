@@ -17,16 +17,21 @@ from rlvr_jax.types import Completion, Problem, Verdict
 MAX_TEXT = 2_000_000  # characters of a completion; longer ones are wrong unread
 _LITERAL = re.compile(r"[-+]?[\d.,]+(/\d+)?|[-+]?\\frac\{?\d+\}?\{?\d+\}?|\w", re.ASCII)
 
+_PERCENT = re.compile(r"%|\bper\s?cent", re.IGNORECASE)  # a question about percentages
+
 
 def _is_echo(answer: str, problem: Problem) -> bool:
     """Whether the answer, an expression with an operation in it, stands in the question."""
     text = compact(fold(answer))
     if len(text) < 3 or _LITERAL.fullmatch(text) or not re.search(r"[-+*/^=<>({\\]", text):
         return False
-    prompt = problem.prompt
-    if not isinstance(prompt, str):
-        prompt = "\n".join(str(message.get("content", "")) for message in prompt)
-    return text in compact(fold(prompt))
+    return text in compact(fold(_prompt_text(problem)))
+
+
+def _prompt_text(problem: Problem) -> str:
+    if isinstance(problem.prompt, str):
+        return problem.prompt
+    return "\n".join(str(message.get("content", "")) for message in problem.prompt)
 
 
 @REWARDS.register("math")
@@ -37,7 +42,8 @@ class MathAnswer(Reward):
     extract: places tried in order: "answer_tag", "boxed" (last balanced \boxed{}), "hashes" (####),
     "phrase" ("the answer is", "Answer:"), and the last resort "last_number".
     right, wrong, format_score: as in "numeric".
-    allow_undone, require_factored, require_units, equation_value, tolerance: see `MathOptions`.
+    allow_undone, require_factored, require_units, equation_value, tolerance: see `MathOptions`;
+    a question that speaks of percentages sets `percent_asked`.
     reject_echo: an expression copied from the question is wrong, unless it is the gold verbatim.
     """
 
@@ -62,9 +68,8 @@ class MathAnswer(Reward):
 
     @functools.cached_property
     def options(self) -> MathOptions:
-        return MathOptions(
-            **{f.name: getattr(self, f.name) for f in dataclasses.fields(MathOptions)}
-        )
+        names = {f.name for f in dataclasses.fields(MathOptions)} - {"percent_asked"}
+        return MathOptions(**{name: getattr(self, name) for name in sorted(names)})
 
     def __call__(self, completion: Completion, problem: Problem) -> Verdict:
         return self._grade(completion, problem, full=True)
@@ -79,7 +84,10 @@ class MathAnswer(Reward):
             found = extract(completion.text, self.extract)
             outcome = Outcome(False, "extract", "no_answer")
         if found is not None:
-            outcome = compare(found, gold, self.options, full=full)
+            options = self.options
+            if "%" in found and _PERCENT.search(_prompt_text(problem)):
+                options = dataclasses.replace(options, percent_asked=True)
+            outcome = compare(found, gold, options, full=full)
             if outcome is None:
                 return None
         if outcome.right and self.reject_echo and outcome.stage in ("structure", "numeric"):

@@ -45,6 +45,18 @@ def looks_like_set(node: Node) -> bool:
     return kind in ("setop", "space", "builder")
 
 
+def readable(node: Node) -> bool:
+    try:
+        read(node)
+    except NotASet:
+        return False
+    return True
+
+
+def is_ordering(node: Node) -> bool:
+    return node[0] == "rel" and set(node[1].split()) <= _ORDER
+
+
 def _unbounded(node: Node) -> bool:
     return INFINITY in node[2:] or MINUS_INFINITY in node[2:]
 
@@ -58,13 +70,17 @@ def read(node: Node) -> Node:
 
 
 def _tuple(node: Node) -> Node:
-    if len(node) != 4:
+    if len(node) != 4 or (node[1][0] == "[" and _is_infinite(node[2])):
         raise NotASet
+    if node[1][1] == "]" and _is_infinite(node[3]):
+        raise NotASet  # closed where there is no point
     return interval(node[2], node[3], node[1])
 
 
 def _finite(node: Node) -> Node:
-    if any(n[0] in ("tuple", "text", "rel", "dots", "matrix") for n in walk(node)):
+    if any(n[0] in ("tuple", "text", "rel", "dots", "matrix") for n in walk(node)) or any(
+        n[0] == "set" for n in node[1:]
+    ):
         raise NotASet
     return ("points", *node[1:])
 

@@ -2,7 +2,7 @@ r"""The syntax tree of mathematics, the tables of the grammar, and the token str
 
 A node is a tuple (kind, *parts); parts that are tuples are nodes.  Kinds:
 
-    num q | sym name | const pi/e/i/oo | add .. | mul .. | div a b | pow a b | neg a | root x n
+    num q | sym name | const pi/e/i/oo | add .. | mul .. | div a b [÷] | pow a b | neg a | root x n
     fn name args.. | big name lower upper body | pm sign a b | deg x | pct x | unit x text
     base digits b | list sep items.. | tuple brackets items.. | set items.. | setop op a b
     builder head condition | space name | matrix columns entries.. | det columns entries..

@@ -80,6 +80,9 @@ _SUPER = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱ", "0123456789+-
 _SUB = dict(zip("₀₁₂₃₄₅₆₇₈₉₊₋₍₎", "0123456789+-()", strict=True))
 _TABLE = str.maketrans(_SYMBOLS | {k: rf"\{v} " for k, v in _GREEK.items()})
 _RUNS = re.compile(f"([{''.join(_SUPER)}]+)|([{''.join(_SUB)}]+)|([¼-¾⅐-⅞])")
+_ENCLOSED = re.compile(
+    "[\u2460-\u24ff\u2776-\u2793\u3200-\u32ff\U0001f100-\U0001f1ff]"
+)  # circled digits
 
 _SIZES = re.compile(
     r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])\s*"
@@ -103,6 +106,7 @@ def fold(text: str) -> str:
     r"""Unicode mathematics as LaTeX; sizes (``\left``, ``\displaystyle``) and boxes removed."""
     if not text.isascii():
         text = _RUNS.sub(_run, text)
+        text = _ENCLOSED.sub(lambda m: f"({unicodedata.normalize('NFKC', m[0]).strip('()')})", text)
         text = unicodedata.normalize("NFKC", text.translate(_TABLE)).translate(_TABLE)
     if "x" in text:
         text = _TIMES_TEN.sub(r"\1\\times 10^", text)

@@ -20,16 +20,24 @@ NOT_UNITS = word_set(
     "million billion trillion thousand hundred dozen half double twice squared cubed mod modulo "
     "choose factorial root infinite infinity infinitely answer impossible undefined it its "
     "instead rather should would could may might actually wait so then hence thus therefore "
-    "remainder positive negative"
+    "remainder positive negative inverse reciprocal opposite negated power powers third quarter "
+    "one two three four five six seven eight nine ten eleven twelve fold percent percentage"
 )
-MULTIPLIERS = {
-    "hundred": 100,
-    "thousand": 10**3,
-    "million": 10**6,
-    "billion": 10**9,
-    "trillion": 10**12,
-    "dozen": 12,
+_PARTS = {"half": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7}
+_PARTS |= {"eighth": 8, "ninth": 9, "tenth": 10, "twelfth": 12, "sixteenth": 16, "hundredth": 100}
+_PARTS |= {"thousandth": 10**3, "millionth": 10**6}
+_MANY = {"dozen": 12, "score": 20, "gross": 144, "hundred": 100, "thousand": 10**3}
+_MANY |= {"lakh": 10**5, "lac": 10**5, "million": 10**6, "crore": 10**7, "billion": 10**9}
+_MANY |= {"trillion": 10**12, "quadrillion": 10**15, "quintillion": 10**18}
+# words behind a number that multiply it: 5 dozen, 5 tenths, 3 halves
+MULTIPLIERS = {name: Fraction(n) for name, n in _MANY.items()}
+MULTIPLIERS |= {f"{name}s": Fraction(n) for name, n in _MANY.items()}
+MULTIPLIERS |= {name: Fraction(1, n) for name, n in _PARTS.items()}
+MULTIPLIERS |= {f"{name}s": Fraction(1, n) for name, n in _PARTS.items()} | {
+    "halves": Fraction(1, 2)
 }
+# suffixes of a number; behind anything but money they may be units (kelvin, molar)
+SUFFIXES = {"K": 10**3, "k": 10**3, "M": 10**6, "B": 10**9, "bn": 10**9}
 
 # name -> (dimension, factor to the base unit of that dimension)
 _TABLE: dict[str, tuple[str, Fraction]] = {}
@@ -81,7 +89,7 @@ def is_unit_text(text: str) -> bool:
     rest = re.sub(r"[\s/^{}().²³\-\\]|\d|[a-z']", "", text.casefold())
     if not found or len(found) > 6 or rest:
         return False
-    return not any(word in NOT_UNITS for word in found)
+    return not any(word in NOT_UNITS or word in MULTIPLIERS for word in found)
 
 
 def known_unit(word: str) -> bool:
@@ -94,6 +102,8 @@ def parse_unit(text: str) -> tuple[str, Fraction]:
     "square feet" -> ("m^2", 0.3048^2), "miles per hour" -> ("m/s", ...); words that are no unit of
     the table keep their (singular) name with factor 1.
     """
+    if text in SUFFIXES:
+        return f"suffix {text}", Fraction(1)
     text = " ".join(text.casefold().replace("{", "").replace("}", "").split()).strip(" .")
     text = text.replace("mph", "miles per hour").replace("kph", "km per hour")
     top, _, bottom = re.sub(r"\s+per\s+|\s*/\s*", "/", text).partition("/")

@@ -92,7 +92,7 @@ B || (B) ;; \text{B} || \textbf{B} ;; 2\frac{1}{4} || \frac{9}{4} ;; \text{Infin
 2x+1 || 2*x+1 ;; e^{2x} || e^(2x) ;; \ln 2 || ln(2) ;; \frac{x}{2} || 1/2*x ;;
 y=2x+1 || 2x-y+1=0 ;; 2x-y+1=0 || y=2x+1 ;; \pm5 || x = 5 \text{ or } x = -5 ;; x=5 || \{5\} ;;
 (-\infty,\infty) || \text{all real numbers} ;; \text{all real numbers} || \mathbb{R} ;;
-3.2\times10^5 || 3.2 x 10^5 ;; -5 || -\$5 ;; -5\% || -5% ;; -5 || -5\% ;;
+3.2\times10^5 || 3.2 x 10^5 ;; -5 || -\$5 ;; -5\% || -5% ;;
 2\begin{pmatrix}1\\2\end{pmatrix} || \begin{pmatrix}2\\4\end{pmatrix} ;;
 \begin{pmatrix}\frac12\\1\end{pmatrix} || \frac12\begin{pmatrix}1\\2\end{pmatrix} ;;
 \begin{pmatrix}1&2\\3&4\end{pmatrix} || [[1,2],[3,4]] ;; 1+\sqrt3 i || 2\text{cis}\frac{\pi}{3} ;;
@@ -129,7 +129,7 @@ y=-x+3 || x+y=3 ;; y=-x+3 || y=3-x ;; x^2+y^2=4 || \frac{x^2}{4}+\frac{y^2}{4}=1
 x=5 || 5.0 = x ;; n\ge3 || n>=3 ;; x\ne 3 || x != 3 ;; ∅ || \emptyset ;; \{\} || \varnothing ;;
 (0,1)∪(2,3) || (2,3)\cup(0,1) ;; [0,∞) || [0,\infty) ;; [0,\infty) || x \geq 0 ;;
 \{x|x>0\} || (0,\infty) ;; 1:2 || 1/2 ;; 0.25 || 25\% ;; \frac14 || 25\% ;; 25\% || 0.25 ;;
-25\% || \frac{1}{4} ;; 25\% || 25 ;; 25 || 25\% ;; A || \mathrm{A} ;; D || \text{(D) } 24 ;;
+25\% || \frac{1}{4} ;; 25\% || 25 ;; A || \mathrm{A} ;; D || \text{(D) } 24 ;;
 D || D) 24 ;; E || \text{E} ;; \text{E} || E ;; BC || B,C ;; BC || \text{B and C} ;; yes || Yes. ;;
 false || \text{False} ;; 12_{10} || 12_{10} ;; \text{A2}_{16} || \text{A2}_{16} ;;
 1101_2 || 1101_{2} ;; 7! || 7! ;; \binom{8}{3} || \binom{8}{5} ;; \binom{8}{3} || 56 ;;
@@ -148,7 +148,7 @@ x=\frac{\pi}{4}+\pi k || \frac{\pi}{4}+\pi k ;; 2\text{ or }3 || 3\text{ or }2 ;
 \text{DNE} || DNE ;; 17 || 17 \text{ apples} ;; 17 || \text{17 apples} ;;
 17 || 17\ \text{apples each} ;; \$17 || 17 dollars ;; \$0.50 || 50 \text{ cents} ;;
 8\text{ feet} || 8\text{ foot} ;; 9 \text{ square units} || 9 ;; 5 \times 10^{-3} || 0.005 ;;
-0.005 || 5e-3 ;; 5 || 5 + 0i ;; 2 - 2i || 2(1-i) ;; \frac{3}{5}-\frac{4}{5}i || \frac{3-4i}{5} ;;
+0.005 || 5e-3 ;; 2 - 2i || 2(1-i) ;; \frac{3}{5}-\frac{4}{5}i || \frac{3-4i}{5} ;;
 10 || 10. ;; 1A_{16} || 1A_{16} ;; A2_{16} || A2_{16} ;; 5 \text{ sec} || 5 \text{ seconds}
 """)
 

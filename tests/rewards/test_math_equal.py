@@ -1,6 +1,7 @@
 import time
 
 import math_cases
+import notation_cases
 import pytest
 
 from rlvr_jax.rewards import math_equal
@@ -12,12 +13,12 @@ def decide(answer, gold, **options):
     return compare(answer, gold, options) or compare(answer, gold, options, full=True)
 
 
-@pytest.mark.parametrize("gold, answer", math_cases.RIGHT)
+@pytest.mark.parametrize("gold, answer", math_cases.RIGHT + notation_cases.RIGHT)
 def test_right(gold, answer):
     assert decide(answer, gold).right is True
 
 
-@pytest.mark.parametrize("gold, answer", math_cases.WRONG)
+@pytest.mark.parametrize("gold, answer", math_cases.WRONG + notation_cases.WRONG)
 def test_wrong(gold, answer):
     outcome = decide(answer, gold)
     assert outcome.right is False and outcome.reason
@@ -46,6 +47,9 @@ def test_other_options():
     assert decide("5 \\text{ cm}", "5").right
     assert not decide("5 \\text{ cm}", "5", require_units=True).right
     assert not decide("50", "50\\%", require_units=True).right
+    assert not decide("25\\%", "25").right
+    assert decide("25\\%", "25", percent_asked=True).right
+    assert not decide("0.5\\%", "50", percent_asked=True).right
     assert decide("x+y+z=7", "7").right
     assert not decide("x+y+z=7", "7", equation_value=False).right
     assert decide("3.14", "3.1416", tolerance=1e-3).right

@@ -108,7 +108,12 @@ def test_factored():
     assert expanded(tree("x^2-5x+6"), tree("(x-2)(x-3)"))
     assert expanded(tree("x^2+2x+1"), tree("(x+1)^2"))
     assert not expanded(tree("(x-3)(x-2)"), tree("(x-2)(x-3)"))
-    assert not expanded(tree("x^2+x"), tree("x(x+1)"))
+    assert expanded(tree("x^2+x"), tree("x(x+1)"))
+    assert expanded(tree("x^3+x^2"), tree("x^2(x+1)"))
+    assert not expanded(tree("n^2+n"), tree("n(n+1)"))
+    assert expanded(tree("2(x^2-1)"), tree("2(x+1)(x-1)"))
+    assert not expanded(tree("(2x+2)(x-1)"), tree("2(x+1)(x-1)"))
+    assert not expanded(tree("2x+2"), tree("2(x+1)"))
     assert has_i(tree("2+3i")) and not has_i(tree("2+x"))
     assert is_constant(tree(r"\sqrt2+\pi")) and not is_constant(tree("2x"))
 
