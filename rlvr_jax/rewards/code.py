@@ -22,6 +22,7 @@ from rlvr_jax.rewards.sandbox import (
     Sandbox,
     functions,
     open_sandbox,
+    pass_on,
     referee,
     run,
 )
@@ -144,7 +145,12 @@ class Code(Reward):
         except ValueError as error:  # a fault of the data, not of the answer
             return Verdict(status="unknown", reason="bad_gold", stage="gold", gold=str(error))
         code = last_code(final_text(completion.text))
-        reasons = self._test(plan, code)
+        try:
+            reasons = self._test(plan, code)
+        except BadTest as error:
+            return Verdict(
+                status="unknown", reason="bad_test", stage="tests", extracted=code, gold=str(error)
+            )
         passed = reasons.count("") / len(plan.cases)
         share = passed if self.partial else float(passed == 1)
         first = next((reason for reason in reasons if reason), "")
@@ -181,6 +187,10 @@ class Code(Reward):
         )
         right = "```python\ndef double(x):\n    return 2 * x\n```"
         return Example(cls(), problem, right, wrong="```python\ndef double(x):\n    return 4\n```")
+
+
+class BadTest(Exception):
+    """A test that cannot be carried out, whatever the solution is."""
 
 
 class _Session:
@@ -236,21 +246,44 @@ class _Session:
 
     def _refereed(self, solution: Program, cases: tuple[str, ...]) -> Iterator[str]:
         """Tests in a second sandbox, whose calls are passed on to the solution's."""
+        limits = dataclasses.replace(self.reward.limits, site_packages=True)  # the tests are ours
         with (
-            open_sandbox(self.reward.limits) as box,
+            open_sandbox(limits) as box,
             referee(box, list(self.plan.names), self._left()) as tests,
         ):
-            if self.plan.setup and _one_test(tests, solution, self.plan.setup, self._left()):
-                raise ValueError("code: the setup of the tests failed")
-            for source in cases:
-                yield _one_test(tests, solution, source, self._left())
+            self._import(tests)
+            if self.plan.setup and _one_test(tests, solution, self.plan.setup, self._left())[0]:
+                yield from ["error"] * len(cases)
+                return
+            for place, source in enumerate(cases):
+                reason, met = _one_test(tests, solution, source, self._left())
+                if not met and place == len(cases) - 1:
+                    raise BadTest("the tests never ask the solution for anything")
+                yield reason
+
+    def _import(self, tests: Program) -> None:
+        """The modules that the tests need; the solution is not charged for their time."""
+        left = self.until - time.monotonic()
+        try:
+            tests.send(["import", self.plan.imports], left)
+            done = tests.receive(left)
+        except Fault as fault:
+            raise BadTest(f"the imports of the tests: {fault}") from None
+        if done[0] != "imported":
+            raise BadTest("the imports of the tests: " + ": ".join(map(str, done[1:])))
 
 
-def _one_test(tests: Program, solution: Program, source: str, timeout_s: float) -> str:
+def _one_test(tests: Program, solution: Program, source: str, timeout_s: float) -> tuple[str, bool]:
+    """(The reason why the test fails or "", whether the tests have met the solution so far)."""
     until = time.monotonic() + timeout_s
     tests.send(["test", source], timeout_s)
     while True:
         message = tests.receive(until - time.monotonic())
-        if message[0] != "call":
-            return "" if message[0] == "passed" else "mismatch"
-        tests.send(solution.forward(message, until - time.monotonic()), until - time.monotonic())
+        if message[0] == "passed":
+            return "", message[1]
+        if message[0] == "failed":
+            return "mismatch", True
+        if message[0] == "unable":
+            raise BadTest(": ".join(map(str, message[1:])))
+        reply = solution.forward(message, until - time.monotonic())
+        pass_on(tests, reply, until - time.monotonic())

@@ -13,13 +13,19 @@ import dataclasses
 import json
 import math
 import operator
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlvr_jax.rewards.code_sources import read_sources
 from rlvr_jax.types import Problem
 
 MODES = ("assert", "call", "stdio")
 _MAX_BITS = 1 << 14  # of a number that a test's arithmetic may make
+
+_BLANKS = " \t\r"
+_GAP = re.compile(r"[ \t]+")
+_DECIMAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 
 _BINARY = {
     ast.Add: operator.add,
@@ -56,12 +62,13 @@ class Plan:
 
     mode: of MODES.  cases: `Call`s, `Script`s, or the sources of tests for the referee.
     names: what the referee's tests use of the solution; empty where there is no referee.
-    setup: code that runs once before the referee's tests.
+    imports, setup: code that runs once before the referee's tests.
     """
 
     mode: str
     cases: tuple[Call | Script | str, ...]
     names: tuple[str, ...] = ()
+    imports: str = ""
     setup: str = ""
     timeout_s: float | None = None
 
@@ -93,7 +100,7 @@ def parse_plan(problem: Problem) -> Plan:
     if not isinstance(cases, Sequence) or not cases:
         raise ValueError(f'code: mode "{mode}" needs a list of tests or cases, got {cases!r:.60}')
     if mode == "assert":
-        plan = _assert_plan(cases, entry, meta.get("setup") or "")
+        plan = _assert_plan(cases, entry, meta.get("setup") or "", _text(problem.prompt))
     elif mode == "call":
         plan = Plan("call", tuple(_call(case, entry) for case in cases))
     else:
@@ -133,24 +140,24 @@ def _script(case: Mapping[str, Any]) -> Script:
     return Script(*pair)
 
 
-def _assert_plan(tests: Sequence[str], entry: str | None, setup: str) -> Plan:
+def _text(prompt: str | tuple[Mapping[str, str], ...]) -> str:
+    return prompt if isinstance(prompt, str) else "\n".join(m["content"] for m in prompt)
+
+
+def _assert_plan(tests: Sequence[str], entry: str | None, setup: str, prompt: str) -> Plan:
     if not all(isinstance(test, str) for test in tests):
         raise ValueError("code: tests must be a list of Python sources")
     try:
-        calls = [] if setup.strip() else [split_assert(test) for test in tests]
-        if calls and all(calls):
-            return Plan("assert", tuple(calls))
-        if entry and "check" in _bound(tests) and not any("check(" in t for t in tests[1:]):
-            tests = [*tests, f"check({entry})"]
-        names = free_names([setup, *tests])
+        sources = read_sources(tests, setup, entry, prompt)
+        calls = [] if setup.strip() else [split_assert(test, entry) for test in sources.cases]
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError(f"code: a test is no Python: {error}") from error
-    if not names:
-        raise ValueError("code: the tests never use the solution")
-    return Plan("assert", tuple(tests), names, setup)
+    if calls and all(call and call.name in sources.names for call in calls):
+        return Plan("assert", tuple(calls))
+    return Plan("assert", sources.cases, sources.names, sources.imports, sources.setup)
 
 
-def split_assert(source: str) -> Call | None:
+def split_assert(source: str, entry: str | None = None) -> Call | None:
     """``assert f(literals) == literal`` as a call and its value; None for any other test."""
     body = ast.parse(source).body
     test = body[0].test if len(body) == 1 and isinstance(body[0], ast.Assert) else None
@@ -160,7 +167,8 @@ def split_assert(source: str) -> Call | None:
     call, value = (left, right) if isinstance(left, ast.Call) else (right, left)
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         return None
-    if hasattr(builtins, call.func.id) or any(k.arg is None for k in call.keywords):
+    taken = hasattr(builtins, call.func.id) and call.func.id != entry
+    if taken or any(k.arg is None for k in call.keywords):
         return None
     try:
         arguments = [literal(node) for node in call.args]
@@ -208,40 +216,19 @@ def _arithmetic(node: ast.BinOp) -> int | float | complex:
         raise ValueError(str(error)) from error
 
 
-def _bound(sources: Sequence[str]) -> set[str]:
-    """Names that the sources define."""
-    found = set()
-    for node in (n for source in sources for n in ast.walk(ast.parse(source))):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            found.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.arg):
-            found.add(node.arg)
-        elif isinstance(node, ast.alias):
-            found.add((node.asname or node.name).partition(".")[0])
-        elif isinstance(node, ast.ExceptHandler) and node.name:
-            found.add(node.name)
-    return found
-
-
-def free_names(sources: Sequence[str]) -> tuple[str, ...]:
-    """Names that the sources use and neither they nor Python define: those of the solution."""
-    used = {
-        node.id
-        for source in sources
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Name)
-    }
-    return tuple(sorted(used - _bound(sources) - set(dir(builtins))))
-
-
 def same_value(got: object, want: object, tolerance: float = 0.0, loose: bool = False) -> bool:
-    """Equality of plain data as Python has it.
+    """Equality of plain data as Python has it; what cannot be compared is not equal.
 
     tolerance: absolute or relative difference that is allowed where either number is a float.
     loose: a tuple is as good as a list, for expectations that came from JSON.
     """
+    try:
+        return _same(got, want, tolerance, loose)
+    except (ArithmeticError, TypeError, ValueError, RecursionError):  # Decimal("sNaN") == 1 raises
+        return False
+
+
+def _same(got: object, want: object, tolerance: float, loose: bool) -> bool:
     if loose or tolerance:
         if isinstance(want, list | tuple) and isinstance(got, list | tuple):
             kinds = loose or type(got) is type(want)
@@ -249,40 +236,44 @@ def same_value(got: object, want: object, tolerance: float = 0.0, loose: bool = 
             return (
                 kinds
                 and len(got) == len(want)
-                and all(same_value(g, w, tolerance, loose) for g, w in pairs)
+                and all(_same(g, w, tolerance, loose) for g, w in pairs)
             )
         if isinstance(want, dict) and isinstance(got, dict):
             return got.keys() == want.keys() and all(
-                same_value(got[key], want[key], tolerance, loose) for key in want
+                _same(got[key], want[key], tolerance, loose) for key in want
             )
     numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (got, want))
     if tolerance and numbers and (isinstance(got, float) or isinstance(want, float)):
-        try:
-            return math.isclose(got, want, rel_tol=tolerance, abs_tol=tolerance)
-        except OverflowError:  # an integer beyond every float
-            return False
+        return math.isclose(got, want, rel_tol=tolerance, abs_tol=tolerance)
     return bool(got == want)
 
 
 def same_output(got: str, want: str, tolerance: float = 0.0) -> bool:
-    """Equality line by line; blanks at the ends of lines and blank lines at both ends do not count.
+    """Equality line by line; blanks at the ends of lines and empty lines at both ends do not count.
+
+    Only "\\n" ends a line.
 
     tolerance: numbers at the same place of a line may differ by so much, absolutely or relatively.
     """
-    lines = [[line.rstrip() for line in text.strip().splitlines()] for text in (got, want)]
+    lines = [_lines(text) for text in (got, want)]
     if lines[0] == lines[1] or not tolerance or len(lines[0]) != len(lines[1]):
         return lines[0] == lines[1]
-    words = [[line.split() for line in side] for side in lines]
+    words = [[_GAP.split(line) for line in side] for side in lines]
     return all(
         len(a) == len(b) and all(_same_word(x, y, tolerance) for x, y in zip(a, b, strict=True))
         for a, b in zip(*words, strict=True)
     )
 
 
+def _lines(text: str) -> list[str]:
+    lines = [line.rstrip(_BLANKS) for line in text.split("\n")]
+    filled = [place for place, line in enumerate(lines) if line]
+    return lines[filled[0] : filled[-1] + 1] if filled else []
+
+
 def _same_word(got: str, want: str, tolerance: float) -> bool:
     if got == want:
         return True
-    try:
-        return math.isclose(float(got), float(want), rel_tol=tolerance, abs_tol=tolerance)
-    except ValueError:
+    if not (_DECIMAL.fullmatch(got) and _DECIMAL.fullmatch(want)):
         return False
+    return math.isclose(float(got), float(want), rel_tol=tolerance, abs_tol=tolerance)

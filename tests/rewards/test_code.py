@@ -3,18 +3,14 @@ system has; what only namespaces keep out is tested in test_sandbox.py."""
 
 import json
 import pathlib
+from decimal import Decimal
 
 import pytest
 
 from rlvr_jax.rewards import grade_all
 from rlvr_jax.rewards.code import Code, last_code
-from rlvr_jax.rewards.code_tests import (
-    free_names,
-    parse_plan,
-    same_output,
-    same_value,
-    split_assert,
-)
+from rlvr_jax.rewards.code_sources import free_names
+from rlvr_jax.rewards.code_tests import parse_plan, same_output, same_value, split_assert
 from rlvr_jax.types import Completion, Problem
 
 CASES = (
@@ -107,6 +103,11 @@ EXPLOITS = {
     "cycle": "x = []\nx.append(x)\ndef add(a, b): return x",
     "nan": "def add(a, b): return float('nan')",
     "conftest": "open('conftest.py', 'w').write('x')\ndef add(a, b): return 0",
+    "signaling_nan": "from decimal import Decimal\ndef add(a, b): return Decimal('sNaN')",
+    "signaling_nans": "from decimal import Decimal\ndef add(a, b): return [Decimal('sNaN')]",
+    "too_deep": "import os\ndef add(a, b):\n  m = b'[\"l\",[' * 300 + b']]' * 300\n"
+    '  m = b\'["l",["value",\' + m + b\',["l",[]]]]\'\n  for fd in range(3, 30):\n    try: os.write(fd, len(m).to_bytes(8, '
+    "'big') + m)\n    except OSError: pass\n  return 0",
     "hash": "def add(a, b): return {(): 3}",
 }
 SLOW = {
@@ -256,6 +257,40 @@ def test_same_value_and_output():
     assert same_output("a  \nb\n\n", "\na\nb") and not same_output("a b", "a  b")
     assert same_output("x 1.0", "x 1.0000001", 1e-5) and not same_output("x 1", "y 1", 1e-5)
     assert not same_output("1\n2", "1", 1e-5)
+
+
+@pytest.mark.parametrize(
+    "got, want, same",
+    [
+        ("1\x0c2\x0c3", "1\n2\n3", False),
+        ("1\u20282\x1c3", "1\n2\n3", False),
+        ("1\x852", "1\n2", False),
+        ("1\r2", "1\n2", False),
+        ("1\r\n2\r\n", "1\n2", True),
+        ("1\n 2", "  1\n 2", False),
+        ("  1\n 2", "  1\n 2\n", True),
+        ("1\xa0", "1", False),
+        ("\x0c", "", False),
+        (" \n\t\n", "", True),
+    ],
+)
+def test_same_output_knows_one_end_of_line(got, want, same):
+    assert same_output(got, want) == same
+    assert same_output(got, want, 1e-9) == same
+
+
+def test_a_tolerance_is_for_decimal_numbers():
+    for got in ("1_000", "\uff11000", "1000\x0c", "nan", "1e9999"):
+        assert not same_output(got, "1000", 1e-6)
+    assert same_output("1e3", "1000", 1e-6)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1e-6])
+@pytest.mark.parametrize("loose", [False, True])
+def test_what_cannot_be_compared_is_not_equal(tolerance, loose):
+    snan = Decimal("sNaN")
+    for got, want in ((snan, 2), ([snan], [2]), ({1: snan}, {1: 2}), ([1, (snan,)], [1, (2,)])):
+        assert not same_value(got, want, tolerance, loose)
 
 
 @pytest.mark.parametrize(

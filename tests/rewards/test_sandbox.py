@@ -1,5 +1,6 @@
 """What a sandbox keeps in.  Tests of what only namespaces give skip, saying so, without them."""
 
+import functools
 import os
 import pathlib
 import time
@@ -261,7 +262,13 @@ def test_rubbish_on_the_channel_is_a_fault(box):
 @pytest.mark.parametrize(
     "value",
     [None, True, 0, -(10**40), 1.5, float("inf"), "ü\ud800", b"\x00", 2j, [1, (2, {3}), {"a": 4}]]
-    + [{1: (frozenset({2}),)}, range(3), __import__("fractions").Fraction(1, 3)],
+    + [
+        {1: (frozenset({2}),)},
+        range(3),
+        {1: 2}.keys(),
+        {1: 2}.items(),
+        __import__("fractions").Fraction(1, 3),
+    ],
 )
 def test_plain_data_come_back(value):
     again = plain.loads(plain.dumps(value))
@@ -278,10 +285,23 @@ def test_what_is_not_plain():
     assert plain.loads(plain.dumps(Same(3))) == 3 and plain.loads(plain.dumps(Same(3))) != 4
     loop = []
     loop.append(loop)
-    for value in (object(), loop, print):
+    half = functools.reduce(lambda inner, _: [inner], range(plain.MAX_DEPTH), 1)
+    assert plain.loads(plain.dumps(half)) == half
+    for value in (object(), loop, print, [half]):
         with pytest.raises(plain.NotPlain):
             plain.dumps(value)
-    for data in (b'["?",1]', b'["i",[]]', b'["s",[["l",[]]]]', b"{}", b'["h",1]', b"[1,2,3]", b"x"):
+    for data in (
+        b'["?",1]',
+        b'["i",[]]',
+        b'["s",[["l",[]]]]',
+        b"{}",
+        b'["h",1]',
+        b"[1,2,3]",
+        b"x",
+        b'["K",1]',
+        b'["K",["l",[["l",[]]]]]',
+        b'["l",[' * 300 + b"]]" * 300,
+    ):
         with pytest.raises((ValueError, TypeError)):
             plain.loads(data)
 

@@ -19,6 +19,7 @@ from fractions import Fraction
 MAX_DEPTH = 200
 _SMALL = 2**53
 
+_VIEWS = {"K": type({}.keys()), "V": type({}.values()), "I": type({}.items())}
 _SEQUENCES = {"l": list, "t": tuple, "s": set, "z": frozenset, "q": deque}
 
 
@@ -46,12 +47,12 @@ def encode(value: object, opaque=None, depth: int = 0) -> object:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        number = int(value)
+        number = int.__index__(value)
         return number if -_SMALL < number < _SMALL else ["i", hex(number)]
     if isinstance(value, str):
-        return str(value)
+        return str.__str__(value)
     if isinstance(value, float):
-        return ["f", float(value).hex()]
+        return ["f", float.__float__(value).hex()]
     for tag, kind in _SEQUENCES.items():
         if isinstance(value, kind):
             return [tag, [encode(item, opaque, depth + 1) for item in value]]
@@ -75,6 +76,9 @@ def _rare(value: object, opaque, depth: int) -> object:
         return ["D", str(value)]
     if isinstance(value, range):
         return ["r", [hex(value.start), hex(value.stop), hex(value.step)]]
+    for tag, kind in _VIEWS.items():
+        if isinstance(value, kind):
+            return [tag, encode(list(value), opaque, depth)]
     if hasattr(type(value), "tolist"):  # arrays and scalars of numerical libraries
         return encode(value.tolist(), opaque, depth + 1)
     if opaque is None:
@@ -84,7 +88,7 @@ def _rare(value: object, opaque, depth: int) -> object:
 
 def decode(node: object, opaque=None, depth: int = 0) -> object:
     """The value of a node."""
-    if depth > 2 * MAX_DEPTH:
+    if depth > MAX_DEPTH:  # no deeper than `encode`: what arrived can be passed on
         raise NotPlain("nested too deeply")
     if node is None or isinstance(node, bool | int | str):
         return node
@@ -95,11 +99,21 @@ def decode(node: object, opaque=None, depth: int = 0) -> object:
         return _SEQUENCES[tag](decode(item, opaque, depth + 1) for item in load)
     if tag == "d":
         return {decode(k, opaque, depth + 1): decode(v, opaque, depth + 1) for k, v in load}
+    if tag in _VIEWS:
+        return _view(tag, decode(load, opaque, depth))
     if tag == "h" and opaque is not None:
         return opaque(load)
     if tag not in _ATOMS:
         raise NotPlain(f"no tag {tag!r:.20}")
     return _ATOMS[tag](load)
+
+
+def _view(tag: str, items: object) -> object:
+    if not isinstance(items, list):
+        raise NotPlain("not a view")
+    if tag == "V":
+        return dict(enumerate(items)).values()
+    return dict.fromkeys(items).keys() if tag == "K" else dict(items).items()
 
 
 _ATOMS = {

@@ -20,7 +20,12 @@ from rlvr_jax.rewards.sandbox import plain
 from rlvr_jax.rewards.sandbox.host import Sandbox
 
 GRACE_S = 0.5  # for a program that has closed its output to exit
-_HEAD = 8  # runner.HEAD
+_HEAD = 8  # channel.HEAD
+_REPLIES = {  # by the types of what follows the word
+    "value": lambda shapes: len(shapes) == 2 and shapes[1] == "list",
+    "error": lambda shapes: len(shapes) == 4 and shapes[:2] == ["str", "str"],
+    "callback": lambda shapes: len(shapes) == 3 and shapes[1:] == ["list", "dict"],
+}
 
 
 class Fault(Exception):
@@ -36,7 +41,11 @@ class Fault(Exception):
 class Handle:
     """An object that stayed in the sandbox; equal to nothing but itself."""
 
-    number: object
+    number: int | str
+
+    def __post_init__(self):
+        if not isinstance(self.number, int | str):
+            raise plain.NotPlain("not a handle")
 
 
 class Program:
@@ -74,16 +83,17 @@ class Program:
     def call(
         self, target: str | int, arguments: list, timeout_s: float, keywords: dict | None = None
     ) -> list:
-        """["value", value, arguments afterwards] or ["error", type, text] of one call."""
+        """["value", value, containers among the arguments afterwards] of one call, or
+        ["error", type, text, class, arguments of the exception]."""
         return self.forward(["call", target, [], arguments, keywords or {}], timeout_s)
 
     def forward(self, message: list, timeout_s: float) -> list:
-        """The same for a ready-made call message."""
+        """The same for a ready-made message; a referee's may be answered by ["callback", ...]."""
         until = time.monotonic() + timeout_s
         self.send(message, timeout_s)
         reply = self.receive(until - time.monotonic())
-        texts = all(isinstance(part, str) for part in reply)
-        if len(reply) != 3 or not (reply[0] == "value" or (reply[0] == "error" and texts)):
+        shapes = [type(part).__name__ for part in reply[1:]]
+        if not _REPLIES.get(reply[0], lambda shapes: False)(shapes):
             raise Fault("output", "not a reply")
         return reply
 
@@ -118,6 +128,14 @@ def _handle_number(value: object) -> object:
     if isinstance(value, Handle):
         return value.number
     raise plain.NotPlain(f"{type(value).__name__} is not plain data")
+
+
+def pass_on(program: Program, message: list, timeout_s: float) -> None:
+    """Send the program what another one said.  Fault: timeout, crash, output."""
+    try:
+        program.send(message, timeout_s)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Fault("output", f"not plain data: {error}") from None
 
 
 def functions(box: Sandbox, code: str, timeout_s: float) -> Program:
