@@ -27,14 +27,15 @@ def get_config():
     c.decode.max_new_tokens = 24
     c.decode.chunk = 24
     c.pack.row_tokens = 33
-    c.sft.steps = 1500
+    c.sft.steps = 2000
     c.sft.batch = 32
     c.sft.optim.learning_rate = 4e-3
     c.sft.optim.schedule = "cosine"
     c.sft.optim.warmup_steps = 50
-    c.rl.steps = 180
+    c.rl.steps = 150
     c.rollout.prompts = 32
     c.rollout.group = 8
+    c.learner.minibatches = 4
     c.optim.learning_rate = 5e-4
     c.optim.schedule = "linear"
     c.optim.final_scale = 0.2
@@ -42,6 +43,6 @@ def get_config():
     c.kl.coef = 0.001
     c.eval.problems = 256
     c.eval.samples = 4
-    c.eval.every = 90
-    c.checkpoint.every = 90
+    c.eval.every = 100
+    c.checkpoint.every = 100
     return c
