@@ -19,6 +19,12 @@ _PHRASE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _SENTENCE = re.compile(r"\.(?=\s|$)|\n")
+_REASON = re.compile(r"\s*[,;(]?\s+\(?(?:because|since)\b", re.IGNORECASE)
+_LEAD = re.compile(
+    r"\s*(?P<text>\\text\w*\s*\{)?\s*(?:(?:so|thus|hence|therefore),?\s+)?(?:the\s+)?"
+    r"(?:final\s+|correct\s+)?answer\b(?:\s*:|\s+is\b\s*:?|\s*=)\s*(?P<closed>\})?",
+    re.IGNORECASE,
+)
 _NUMBER = re.compile(r"[-+]?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:/\d+)?%?", re.ASCII)
 
 
@@ -104,7 +110,20 @@ def after_phrase(text: str) -> str | None:
         return None
     rest = text[match.end() :].lstrip(" \t\n*:")
     end = _SENTENCE.search(rest)
-    return (rest[: end.start()] if end else rest).strip(" \t*") or None
+    rest = rest[: end.start()] if end else rest
+    reason = _REASON.search(rest)
+    return (rest[: reason.start()] if reason else rest).strip(" \t*") or None
+
+
+def without_lead(found: str) -> str:
+    r"""The answer without a lead such as "The answer is" or ``\text{Answer: }`` inside its mark."""
+    match = _LEAD.match(found)
+    if not match:
+        return found
+    rest = found[match.end() :]
+    if match["text"] and not match["closed"]:
+        return match["text"].lstrip() + rest
+    return rest.strip()
 
 
 def last_number(text: str) -> str | None:
@@ -137,5 +156,5 @@ def extract(text: str, places: tuple[str, ...]) -> str | None:
     for place in places:
         found = _EXTRACTORS[place](text)
         if found is not None:
-            return found
+            return without_lead(found)
     return None

@@ -24,7 +24,7 @@ from rlvr_jax.rewards.math_units import word_set
 _CLOSERS = {"lvert": "rvert", "lfloor": "rfloor", "lceil": "rceil", "lVert": "rVert"}
 _FENCES = {"lvert": "abs", "lfloor": "floor", "lceil": "ceil", "lVert": "norm"}
 _ACCENTS = word_set(
-    "overline bar vec hat tilde widehat overrightarrow underline dot ddot pmod boldsymbol "
+    "overline bar vec hat tilde widehat overrightarrow dot ddot pmod boldsymbol "
     "overarc wideparen not"
 )
 _MATRICES = word_set("matrix pmatrix bmatrix Bmatrix smallmatrix array vmatrix Vmatrix")
@@ -53,7 +53,9 @@ def atom(s: Stream) -> Node:
     if kind == "op" and value in ("|", "||"):
         return _absolute(s, value)
     if kind == "op" and value in CURRENCY:
-        return ("unit", s.rule("product"), CURRENCY[value])
+        minus = s.take("-")
+        amount = s.rule("product")
+        return ("unit", ("neg", amount) if minus else amount, CURRENCY[value])
     raise Unparsable
 
 
@@ -62,7 +64,7 @@ def _number(s: Stream, value: str | Fraction) -> Node:
         return ("num", value)
     if s.peek() == ("op", "_"):
         s.at += 1
-        return ("base", value, group_text(s).casefold())
+        return ("base", value, group_text(s).casefold().strip("()"))
     if not value.isdigit():
         raise Unparsable
     mixed = _mixed(s)

@@ -14,7 +14,15 @@ from fractions import Fraction
 from rlvr_jax.rewards import math_sets
 from rlvr_jax.rewards.math_field import Undecided, rational
 from rlvr_jax.rewards.math_judge import ExactJudge, Judge
-from rlvr_jax.rewards.math_labels import has_symbol, is_name, is_quantity, label, labelled, members
+from rlvr_jax.rewards.math_labels import (
+    has_symbol,
+    is_name,
+    is_quantity,
+    label,
+    labelled,
+    members,
+    substitute,
+)
 from rlvr_jax.rewards.math_stream import APPLIED, Node, walk
 from rlvr_jax.rewards.math_units import SUFFIXES, parse_unit
 
@@ -126,6 +134,9 @@ def _sizes(a: Node, g: Node) -> bool:
 
 
 def _single(a: Node, g: Node, judge: Judge) -> bool:
+    mine, theirs = _modulus(a), _modulus(g)
+    if mine or theirs:
+        return theirs is not None and _congruent(mine or (a, theirs[1]), theirs, bool(mine), judge)
     for kinds, rule in _RULES:
         if a[0] in kinds or g[0] in kinds:
             return rule(a, g, judge)
@@ -136,6 +147,25 @@ def _single(a: Node, g: Node, judge: Judge) -> bool:
     if any(part == math_sets.INFINITY for node in (a, g) for part in walk(node)):
         return False  # infinities are equal only to the letter
     return judge.same(a, g)
+
+
+def _modulus(node: Node) -> tuple[Node, Node] | None:
+    r"""(residue, modulus) of ``7 \pmod{10}``"""
+    if node[0] != "mul" or node[-1][:2] != ("fn", "pmod"):
+        return None
+    return (node[1] if len(node) == 3 else node[:-1]), node[-1][2]
+
+
+def _congruent(
+    mine: tuple[Node, Node], theirs: tuple[Node, Node], classes: bool, judge: Judge
+) -> bool:
+    """Equal classes; an answer without a modulus must be the residue itself."""
+    if not judge.same(mine[1], theirs[1]):
+        return False
+    residue, gold, modulus = rational(mine[0]), rational(theirs[0]), rational(theirs[1])
+    if not classes or None in (residue, gold) or not modulus:
+        return judge.same(mine[0], theirs[0])
+    return (residue - gold) % modulus == 0
 
 
 def _as_sets(a: Node, g: Node, judge: Judge) -> bool | None:
@@ -187,6 +217,8 @@ def _relations(a: Node, g: Node, judge: Judge) -> bool:
         return left is not None and right is not None and equal(left, right, judge)
     if mine and theirs and mine[0] == theirs[0]:
         return equal(mine[1], theirs[1], judge)
+    if mine and theirs and mine[0][0] == theirs[0][0] == "fn":
+        return _functions(mine, theirs, judge)
     if theirs and is_name(theirs[0]) and not has_symbol(theirs[1]):
         return False  # x = 5 is solved; 2x = 10 and y = 5 are something else
     ops, sides = _directed(a)
@@ -201,6 +233,20 @@ def _relations(a: Node, g: Node, judge: Judge) -> bool:
     return judge.proportional(left, right) and (ops[0] in ("=", "!=") or _same_sign(left, right))
 
 
+def _functions(mine: tuple[Node, Node], theirs: tuple[Node, Node], judge: Judge) -> bool:
+    """f(x) = x + 1 and f(n) = n + 1: the names of the arguments are free."""
+    (call, value), (gold_call, gold_value) = mine, theirs
+    arguments = [part[1] for part in call[2:] + gold_call[2:] if part[0] == "sym"]
+    if call[1] != gold_call[1] or len(call) != len(gold_call):
+        return False
+    if len(arguments) != 2 * len(call[2:]) or len(set(arguments)) < len(arguments):
+        return False
+    if {part[1] for part in walk(gold_value)} & set(arguments[: len(call) - 2]):
+        return False
+    names = dict(zip(arguments[: len(call) - 2], gold_call[2:], strict=True))
+    return _equal(substitute(value, names), gold_value, judge)
+
+
 def _directed(node: Node) -> tuple[list[str], list[Node]]:
     """Signs and sides with every > turned round."""
     ops, sides = node[1].split(), list(node[2:])
@@ -213,17 +259,11 @@ def _same_sign(a: Node, b: Node) -> bool:
     """Whether the constant ratio of two proportional expressions is positive."""
     names = sorted({part[1] for part in walk(a) if part[0] == "sym"})
     for point in ((3, 7, 11, 2), (5, 1, 9, 4)):
-        env = {name: Fraction(point[k % 4] + k) for k, name in enumerate(names)}
-        left, right = rational(_put(a, env)), rational(_put(b, env))
+        env = {name: ("num", Fraction(point[k % 4] + k)) for k, name in enumerate(names)}
+        left, right = rational(substitute(a, env)), rational(substitute(b, env))
         if left and right:
             return left * right > 0
     raise Undecided
-
-
-def _put(node: Node, env: dict[str, Fraction]) -> Node:
-    if node[0] == "sym":
-        return ("num", env.get(node[1], Fraction(1)))
-    return tuple(_put(part, env) if type(part) is tuple else part for part in node)
 
 
 def _tuples(a: Node, g: Node, judge: Judge) -> bool:
@@ -297,6 +337,8 @@ def _bases(a: Node, g: Node, judge: Judge) -> bool:
 
 def _units(a: Node, g: Node, judge: Judge) -> bool:
     value, gold = (n[1] if n[0] == "unit" else n for n in (a, g))
+    if a[0] == "mul" and a[-1] == ("sym", g[2]):  # 5m for 5 metres
+        return _equal(a[1] if len(a) == 3 else a[:-1], gold, judge)
     if a[0] != g[0]:
         if "deg" in (value[0], gold[0]) and "rad" in (a[2] if a[0] == "unit" else g[2]):
             return judge.same(value, gold)

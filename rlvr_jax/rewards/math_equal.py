@@ -28,6 +28,7 @@ from rlvr_jax.rewards.math_judge import ExactJudge
 from rlvr_jax.rewards.math_labels import label, stated
 from rlvr_jax.rewards.math_lex import Unparsable
 from rlvr_jax.rewards.math_parse import parse
+from rlvr_jax.rewards.math_rename import renamed
 from rlvr_jax.rewards.math_stream import Node, walk
 from rlvr_jax.rewards.math_text import MAX_CHARS, compact, fold, strip_text_commands
 from rlvr_jax.rewards.math_words import as_words, synonym, words_match
@@ -105,8 +106,10 @@ def compare(
     run in a worker, for they have no bound of their own.
     """
     options = options or MathOptions()
+    gold = gold.rpartition("####")[2] if "####" in gold else gold  # a worked solution of GSM8K
     if len(answer) > MAX_CHARS:
-        return Outcome(False, "length", "too_long")
+        right = answer.strip() == gold.strip()
+        return Outcome(right, "length", "" if right else "too_long")
     folded, gold_folded = fold(answer), fold(gold)
     text, gold_text = compact(folded), compact(gold_folded)
     if not text or not as_words(folded):
@@ -141,12 +144,18 @@ def _plain(text: str) -> Fraction | None:
     return Fraction(-top if sign else top, bottom)
 
 
-def _clock(text: str) -> tuple[int, str, str] | None:
-    """A time of day; minutes keep their digits so that 3:5 stays a ratio."""
+def _clock(text: str) -> tuple[int, str, bool] | None:
+    """(hour, minutes, whether the half of the day is known) of a time of day.
+
+    Minutes keep their digits so that 3:5 stays a ratio.
+    """
     match = _CLOCK.fullmatch(strip_text_commands(text).replace("\\", "").strip())
     if not match or int(match[2]) > 59:
         return None
-    return int(match[1]), match[2], (match[3] or "").lower().replace(".", "")
+    hour, half = int(match[1]), (match[3] or "").lower()[:1]
+    if half and 1 <= hour <= 12:
+        hour = hour % 12 + (12 if half == "p" else 0)
+    return hour, match[2], bool(half) or hour > 12
 
 
 def _compare_trees(answer: str, gold: str, options: MathOptions, full: bool) -> Outcome | None:
@@ -158,6 +167,7 @@ def _compare_trees(answer: str, gold: str, options: MathOptions, full: bool) -> 
         mine = _parse_like(answer, theirs)
     except Unparsable as error:
         return Outcome(False, "parse", error.reason)
+    mine = renamed(mine, theirs)
     judge = (NumericJudge if full else ExactJudge)(
         options.equation_value, options.require_units, options.tolerance, options.percent_asked
     )
@@ -184,10 +194,13 @@ def _parse_gold(gold: str) -> Node:
 
 
 def _parse_like(answer: str, gold: Node) -> Node:
-    """The answer's tree; where the gold is a list, commas before three digits part members."""
+    r"""The answer's tree; where the gold is a list, commas before three digits part members; where
+    it is a column, ``\binom{3}{-7}`` is one."""
     mine = parse(synonym(answer) or answer)
     if gold[0] in ("list", "set") and mine[0] == "num" and "," in answer:
         return parse(answer.replace(",", ", "))
+    if gold[0] == "matrix" and mine[:2] == ("fn", "binom"):
+        return ("matrix", 1, *mine[2:])
     return mine
 
 

@@ -46,6 +46,8 @@ def left_undone(answer: Node, gold: Node) -> set[str]:
     """What the answer leaves undone and the gold does not."""
     kinds = undone(answer) - undone(gold)
     known = _names(gold) | {part[2] for part in walk(gold) if part[0] == "unit"}  # 5m for 5 metres
+    if undone(gold):
+        kinds -= {"root"}  # 2 - sqrt(3) for tan 15
     if kinds and has_i(gold):
         kinds -= {"zero"}  # 0 + 1i
         if kinds & {"cis", "trig"}:

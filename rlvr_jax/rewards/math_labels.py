@@ -2,11 +2,14 @@ r"""Labels and lists: what an assignment names, the members of a list, both read
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 from rlvr_jax.rewards.math_stream import APPLIED, Node, walk
 from rlvr_jax.rewards.math_units import word_set
 
+_DOTS = ("dots",)
+_MAX_FILLED = 1000
 # functions of a bare name that say which quantity is meant: |AB|, floor(x), det A, sin(theta)
 _QUANTITIES = word_set(
     "abs norm floor ceil det dim max min gcd lcm arg Re Im sin cos tan cot sec csc"
@@ -24,8 +27,13 @@ def label(node: Node) -> tuple[Node, Node] | None:
     return (node[2], node[3]) if told else None
 
 
+_DENIALS = word_set("not no nor isn't wrong incorrect false never neither except unless cannot or")
+
+
 def is_name(node: Node) -> bool:
-    return node[0] in ("sym", "text") or (node[0] == "fn" and node[1].rstrip("'") in APPLIED)
+    if node[0] == "text":
+        return not _DENIALS & set(node[1].split())
+    return node[0] == "sym" or (node[0] == "fn" and node[1].rstrip("'") in APPLIED)
 
 
 def is_quantity(node: Node) -> bool:
@@ -83,6 +91,13 @@ def has_symbol(node: Node) -> bool:
     return any(part[0] in ("sym", "text") for part in walk(node))
 
 
+def substitute(node: Node, env: dict[str, Node]) -> Node:
+    """The node with other nodes for its variables."""
+    if node[0] == "sym":
+        return env.get(node[1], node)
+    return tuple(substitute(part, env) if type(part) is tuple else part for part in node)
+
+
 def members(node: Node) -> list[Node] | None:
     """The members of a list or set, labels taken off (``n = 2, 3``; ``x = 2`` or ``x = 3``), ± read
     as two values; None for a single value."""
@@ -94,7 +109,22 @@ def members(node: Node) -> list[Node] | None:
     names = {found[0] for found in labels if found}
     if len(names) == 1 and (all(labels) or not any(labels[1:])):
         items = [found[1] if found else item for found, item in zip(labels, items, strict=True)]
-    return [one for item in items for one in expand(item)]
+    return [one for item in _filled(items) for one in expand(item)]
+
+
+def _filled(items: list[Node]) -> list[Node]:
+    """1, 2, ..., 5 written out, where whole numbers in even steps leave no doubt."""
+    if items.count(_DOTS) != 1 or len(items) < 4 or items[-2] != _DOTS:
+        return items
+    values = [item[1] for item in items if item[0] == "num"]
+    steps = {b - a for a, b in itertools.pairwise(values[:-1])}
+    if len(values) != len(items) - 1 or len(steps) != 1 or (len(values) < 4 and steps != {1}):
+        return items
+    (step,), last = steps, values[-1]
+    count = (last - values[0]) / step if step else Fraction(0)
+    if count.denominator != 1 or not len(values) - 2 < count < _MAX_FILLED:
+        return items
+    return [("num", values[0] + step * k) for k in range(int(count) + 1)]
 
 
 def expand(node: Node) -> list[Node]:

@@ -38,10 +38,11 @@ FUNCTIONS = word_set(
 KNOWN_NAMES = FUNCTIONS | {"sqrt", "pi", "infty", "infinity", "inf", "oo", "and", "or", "cbrt"}
 _RENAMED = {"infinity": "infty", "inf": "infty", "oo": "infty", "sqrt": "usqrt"}
 _TEXT_CMDS = word_set(
-    "text textbf textrm textit texttt textsf textnormal mathrm mathbf mathit mathsf mbox "
+    "text textbf textrm textit texttt textsf textsc textup textnormal mathrm mathbf mathit mathsf "
+    "mathtt mbox hbox "
     "operatorname mathcal bm boldsymbol bf rm it"
 )
-_CURRENCIES = {"pounds": "£", "euro": "€", "dollar": "$"}
+_CURRENCIES = {"pounds": "£", "euro": "€", "dollar": "$", "textdollar": "$"}
 _IGNORED = word_set("quad qquad displaystyle textstyle limits hline cdotp centering hfill")
 
 _GROUP = r"(?:\{,\}|,\\!\s*|\\!,|\\,|\\ |\\;|\\:|~|\\!)"
@@ -51,8 +52,11 @@ _NUMBER = re.compile(
     re.ASCII,
 )
 _REPEAT = re.compile(r"\\(?:overline|bar|dot)\s*(?:\{(\d+)\}|(\d))|\((\d+)\)(?=$|[^\w.])", re.ASCII)
-_HEX = "0123456789ABCDEF"
-_BASED = re.compile(r"\d*[A-F][0-9A-F]*(?=\s*_\s*\{?\s*1[1-6]\b)", re.ASCII)
+_HEX_DIGITS = "0123456789ABCDEFabcdef"
+_BASED = re.compile(
+    r"\d*[A-F][0-9A-F]*(?=\s*_\s*\{?\s*1[1-6]\b)|[0-9a-f]{2,99}(?=\s*_\s*\{?\s*16\b)", re.ASCII
+)
+_SUBSCRIPT = re.compile(r"\s*_")
 _TEN = re.compile(r"[eE]([+-]?\d{1,4})(?!\w)", re.ASCII)
 _COMMAND = re.compile(r"\\([A-Za-z]+)\*?|\\(.)", re.DOTALL)
 _LETTERS = re.compile(r"[A-Za-z]+")
@@ -70,8 +74,8 @@ def tokenize(text: str) -> list[tuple[str, object]]:
         char = text[at]
         if char in " \t\n~$\r":
             at += 1
-        elif char in _HEX and (hexadecimal := _BASED.match(text, at)):
-            tokens.append(("num", hexadecimal[0]))
+        elif char in _HEX_DIGITS and (hexadecimal := _BASED.match(text, at)):
+            tokens.append(("num", hexadecimal[0].upper()))
             at = hexadecimal.end()
         elif char.isdigit() or (char == "." and text[at + 1 : at + 2].isdigit()):
             at = _number(text, at, depth, tokens)
@@ -129,6 +133,9 @@ def _number(text: str, at: int, depth: int, tokens: list) -> int:
         value = Fraction((digits or "0") + decimals) * Fraction(10) ** int(ten[1])
         tokens.append(("num", value))
         return ten.end()
+    if decimals and _SUBSCRIPT.match(text, end):  # 0.1_2: the digits count
+        tokens.append(("num", (digits or "0") + decimals))
+        return end
     tokens.append(("num", Fraction(digits + decimals) if decimals else digits))
     return end
 
@@ -157,6 +164,8 @@ def _command(text: str, at: int, tokens: list) -> int:
         return _text(text, end, name, tokens)
     if name in _CURRENCIES:
         tokens.append(("op", _CURRENCIES[name]))
+    elif name == "colon":
+        tokens.append(("op", ":"))
     elif name not in _IGNORED:
         tokens.append(("cmd", name))
     return end
@@ -191,6 +200,8 @@ def _text(text: str, end: int, name: str, tokens: list) -> int:
         tokens.append(("name", bare))
     elif bare in KNOWN_NAMES and not (known_unit(bare) and _after_value(tokens)):
         tokens.append(("cmd", bare))
+    elif bare == "to" and tokens[-1:] and tokens[-1][0] == "num":
+        tokens.append(("op", ":"))  # 3 to 4
     elif re.match(r"[-+]?[\d.]", bare):
         tokens.extend(tokenize(bare))
     else:
@@ -209,6 +220,9 @@ def _letters(text: str, at: int, tokens: list) -> int:
     )
     if known:
         tokens.append(("cmd", _RENAMED.get(known, known)))
+        return match.end()
+    if run == "to" and tokens[-1:] and tokens[-1][0] == "num":
+        tokens.append(("op", ":"))
         return match.end()
     if _after_value(tokens) and _unit_run(run, text[at - 1 : at].isspace(), text[match.end() :]):
         rest = re.compile(r"[A-Za-z][A-Za-z /'.]*(?:\^\{?[23]\}?)?").match(text, at)

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from rlvr_jax.rewards.math_atoms import CURRENCY, atom, group_text, postfix
 from rlvr_jax.rewards.math_lex import Unparsable, tokenize
+from rlvr_jax.rewards.math_names import quantity
 from rlvr_jax.rewards.math_spoken import spoken
 from rlvr_jax.rewards.math_stream import END, RELATIONS, SETOPS, ZERO, Node, Stream
 from rlvr_jax.rewards.math_units import MULTIPLIERS, SUFFIXES, is_unit_text, known_unit, word_set
@@ -61,7 +62,7 @@ def _items(s: Stream) -> Node:
 
 
 def _relation(s: Stream) -> Node:
-    exprs, ops = [_setop(s)], []
+    exprs, ops = [quantity(s) or _setop(s)], []
     while True:
         kind, value = s.peek()
         if kind == "cmd" and value == "not" and s.peek(1)[1] in ("=", "in"):
@@ -169,10 +170,13 @@ def _product(s: Stream) -> Node:
         elif kind == "op" and value in CURRENCY:  # 5 €
             s.at += 1
             return ("unit", _multiplied(factors), CURRENCY[value])
-        elif _starts(s):
+        elif _starts(s) or (kind == "num" and factors[-1][:2] == _FACTORIAL):  # 10!10!
             factors.append(_factor(s))
         else:
             return _multiplied(factors)
+
+
+_FACTORIAL = ("fn", "factorial")
 
 
 def _multiplied(factors: list[Node]) -> Node:

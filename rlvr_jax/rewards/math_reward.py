@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+from fractions import Fraction
 
 from rlvr_jax.rewards.base import REWARDS, Example, Reward, check_finite
 from rlvr_jax.rewards.extract import check_places, extract
@@ -146,14 +147,30 @@ def _pool(options: MathOptions, deadline_s: float) -> RewardPool:
     return RewardPool(_Whole(options), workers=1, deadline_s=deadline_s)
 
 
-def math_equal(answer: str, gold: str, deadline_s: float = 2.0, **options: object) -> bool:
+def _text(value: str | int | float | Fraction, name: str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
+        raise TypeError(f"{name} must be text or a number, got {type(value).__name__} {value!r}")
+    return str(value)
+
+
+def math_equal(
+    answer: str | int | float | Fraction,
+    gold: str | int | float | Fraction,
+    deadline_s: float = 2.0,
+    **options: object,
+) -> bool:
     """Whether the answer names the same as the gold answer (`options`: see `MathOptions`).
 
-    Most pairs are decided here in well under a millisecond; the others in a worker process that is
-    killed at the deadline (the answer then counts as unequal).  A pair that cannot be decided, such
-    as a gold that cannot be parsed, counts as unequal; the reward "math" tells the two apart.
+    Numbers are taken for their text.  Most pairs are decided here in well under a millisecond; the
+    others in a worker process that is killed at the deadline (the answer then counts as unequal).
+    The first pair that needs the worker also starts it, which takes longer than the pair itself.
+    A pair that cannot be decided, such as a gold that cannot be parsed, counts as unequal; the
+    reward "math" tells the two apart.
     """
     chosen = MathOptions(**options)
+    answer, gold = _text(answer, "answer"), _text(gold, "gold")
     outcome = compare(answer, gold, chosen)
     if outcome is not None:
         return bool(outcome.right)

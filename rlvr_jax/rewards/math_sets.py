@@ -11,6 +11,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from rlvr_jax.rewards.math_field import Undecided
+from rlvr_jax.rewards.math_labels import expand
 from rlvr_jax.rewards.math_stream import Node, walk
 
 INFINITY = ("const", "oo")
@@ -41,7 +42,9 @@ def looks_like_set(node: Node) -> bool:
     if kind == "rel":
         return bool(set(node[1].split()) & (_ORDER | {"in"}))
     if kind == "list":
-        return all(child[0] == "rel" and looks_like_set(child) for child in node[2:])
+        return _excluding(node) or all(
+            child[0] == "rel" and looks_like_set(child) for child in node[2:]
+        )
     return kind in ("setop", "space", "builder")
 
 
@@ -96,9 +99,20 @@ def _space(node: Node) -> Node:
     return REALS
 
 
+def _excluding(node: Node) -> bool:
+    r"""``x \ne 2, 3``"""
+    first, *rest = node[2:]
+    return first[:2] == ("rel", "!=") and all(item[0] in ("num", "neg", "div") for item in rest)
+
+
 def _listed(node: Node) -> Node:
+    if _excluding(node):
+        first, *rest = node[2:]
+        points = (("rel", "!=", first[2], item) for item in rest)
+        node = ("list", "and", first, *points)
     kind = "join" if node[1] == "or" else "meet"
-    if not all(child[0] == "rel" for child in node[2:]):
+    kinds = ("rel", "tuple") if kind == "join" else ("rel",)  # (0, 1) or (2, 3) is a union
+    if not all(child[0] in kinds for child in node[2:]):
         raise NotASet
     return functools.reduce(lambda a, b: (kind, a, b), (read(child) for child in node[2:]))
 
@@ -136,7 +150,7 @@ def _half_line(op: str, bound: Node) -> Node:
     if op == "=":
         return ("points", bound)
     if op == "!=":
-        return ("less", REALS, ("points", bound))
+        return ("less", REALS, ("points", *expand(bound)))
     if op in ("<", "<="):
         return interval(MINUS_INFINITY, bound, "(]" if op == "<=" else "()")
     return interval(bound, INFINITY, "[)" if op == ">=" else "()")

@@ -9,6 +9,7 @@ import re
 import unicodedata
 
 from rlvr_jax.rewards.extract import closing_brace
+from rlvr_jax.rewards.math_present import plain
 
 MAX_CHARS = 20_000  # beyond this an answer is wrong unread
 
@@ -44,7 +45,7 @@ _SYMBOLS = {
     "ℕ": r"\mathbb{N}",
     "ℚ": r"\mathbb{Q}",
     "ℂ": r"\mathbb{C}",
-    "°": r"^{\circ}",
+    **dict.fromkeys("°º", r"^{\circ}"),
     "′": "'",
     "’": "'",
     "…": r"\ldots ",
@@ -58,6 +59,10 @@ _SYMBOLS = {
     "⌋": r"\rfloor ",
     "⌈": r"\lceil ",
     "⌉": r"\rceil ",
+    "∴": r"\therefore ",
+    "⇒": r"\Rightarrow ",
+    **dict.fromkeys("∎■□✓✔", r"\square "),
+    "¢": r"\text{ cents}",
     "∨": r"\lor ",
     "∧": r"\land ",
     "\u200b": "",
@@ -110,6 +115,7 @@ def fold(text: str) -> str:
         text = unicodedata.normalize("NFKC", text.translate(_TABLE)).translate(_TABLE)
     if "x" in text:
         text = _TIMES_TEN.sub(r"\1\\times 10^", text)
+    text = plain(text)
     if "\\" not in text:
         return undress(text)
     text = _BARS.sub(lambda m: r"\lvert " if m[0][1] == "l" else r"\rvert ", text)
@@ -166,7 +172,7 @@ def compact(text: str) -> str:
 
 
 _TEXT_CMD = re.compile(
-    r"\\(?:text(?:bf|rm|it|tt|sf|normal)?|mathrm|mathbf|mathit|mathsf|mbox|operatorname)\*?\s*\{"
+    r"\\(?:text(?:bf|rm|it|tt|sf|sc|up|normal)?|mathrm|mathtt|hbox|mathbf|mathit|mathsf|mbox|operatorname)\*?\s*\{"
 )
 
 

@@ -105,6 +105,7 @@ def parse_unit(text: str) -> tuple[str, Fraction]:
     if text in SUFFIXES:
         return f"suffix {text}", Fraction(1)
     text = " ".join(text.casefold().replace("{", "").replace("}", "").split()).strip(" .")
+    text = re.sub(r"^degrees? (?=[cf])", "", text)  # degrees Celsius
     text = text.replace("mph", "miles per hour").replace("kph", "km per hour")
     top, _, bottom = re.sub(r"\s+per\s+|\s*/\s*", "/", text).partition("/")
     key, factor = _power(top)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rlvr_jax.rewards.math_lex import KNOWN_NAMES
+from rlvr_jax.rewards.math_spoken import spoken
 from rlvr_jax.rewards.math_text import strip_text_commands, words
 
 _WORDY = re.compile(r"[^\W\d_][^\W\d_'\- ,.&/]*(?:[ ,.&/'\-]+[^\W\d_'\- ,.&/]+)*")
@@ -19,6 +20,8 @@ _SYNONYMS = {
     "all reals": r"\mathbb{R}",
     "empty set": r"\emptyset",
     "the empty set": r"\emptyset",
+    "no solution": r"\emptyset",
+    "no solutions": r"\emptyset",
 }
 
 
@@ -41,6 +44,8 @@ def is_wordy(text: str) -> bool:
         return False
     if "," in bare and all(len(run) == 1 for run in runs):
         return False  # a list of variables
+    if bare == text and len(bare) > 2 and bare in "abcdefghijklmnopqrstuvwxyz":
+        return False  # abc is a product
     several = len(runs) > 1 and not all(len(run) == 1 for run in runs) and "," not in bare
     word = len(bare) >= 3 and not (bare.islower() and not set(bare) & set("aeiou"))
     return several or word or bare != text or (len(bare) > 1 and bare.isupper())
@@ -55,7 +60,8 @@ def words_match(answer: str, gold: str) -> bool | None:
         return True
     if not is_wordy(gold):
         return None
-    if words(answer) == words(gold):
+    said, gold_said = words(answer), words(gold)
+    if said == gold_said or _pair(said) == _pair(gold_said) != []:
         return True
     multi = bare.isupper() and bare.isalpha() and list(bare) == sorted(set(bare))
     if multi and len(bare) > 1:
@@ -64,11 +70,22 @@ def words_match(answer: str, gold: str) -> bool | None:
     return None if synonym(gold) else False
 
 
+def _pair(said: str) -> list[str]:
+    """The two sorted sides of "Alice and Bob"; a longer list may be a ranking."""
+    sides = said.split(" and ")
+    return sorted(sides) if len(sides) == 2 and "," not in said else []
+
+
 def synonym(text: str) -> str:
-    """The LaTeX that a fixed phrase ("all real numbers") stands for, or ""."""
+    """The LaTeX that a fixed phrase ("all real numbers", "twelve") stands for, or ""."""
     if text in _SYNONYMS.values():
         return text
-    return _SYNONYMS.get(words(text), "")
+    said = words(text)
+    number = spoken(said) if len(said) > 2 and not said.isdigit() else None
+    if number is None:
+        return _SYNONYMS.get(said, "")
+    whole = number.denominator == 1
+    return str(number) if whole else rf"\frac{{{number.numerator}}}{{{number.denominator}}}"
 
 
 def _choice(answer: str, letter: str) -> bool | None:

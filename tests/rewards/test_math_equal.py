@@ -1,4 +1,5 @@
 import time
+from fractions import Fraction
 
 import math_cases
 import notation_cases
@@ -94,6 +95,22 @@ def test_no_input_hangs_the_exact_stages(answer, gold):
     outcome = compare(answer, gold)
     assert time.process_time() - start < 0.5
     assert outcome is None or not outcome.right
+
+
+def test_numbers_are_taken_for_their_text():
+    assert math_equal(5, 5.0) and math_equal(0.5, Fraction(1, 2)) and not math_equal(5, 6)
+    for wrong in (None, True, [5]):
+        with pytest.raises(TypeError, match="text or a number"):
+            math_equal(wrong, "5")
+
+
+def test_equal_strings_are_equal_whatever_their_length():
+    digits = "7" * 10**6
+    assert math_equal(digits, digits) and not math_equal(digits, digits + "7")
+
+
+def test_worked_golds_end_in_their_answer():
+    assert math_equal("5", "2+3=5\n#### 5") and not math_equal("2", "2+3=5\n#### 5")
 
 
 def test_math_equal_stands_alone():

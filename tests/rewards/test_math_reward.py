@@ -171,3 +171,9 @@ def test_random_bytes_are_never_right():
         )
         outcome = compare(text, "\\frac{271828}{314159}x+\\sqrt{77}")
         assert outcome is None or outcome.right is False
+
+
+def test_a_percent_sign_is_no_factor_where_the_question_asks_for_percentages():
+    for prompt, right in (("What percent is it?", True), ("How many are there?", False)):
+        problem = Problem(prompt=prompt, answer="25", index=0)
+        assert MathAnswer().quick(Completion(text=r"\boxed{25\%}"), problem).correct is right

@@ -19,7 +19,8 @@ def tree(text):
         ("no solution", True),
         (r"\text{A}", True),
         ("ABC", True),
-        ("abc", True),
+        ("abc", False),  # a product
+        ("cab", True),
         ("xyz", False),
         ("ab", False),
         ("x", False),
@@ -62,7 +63,8 @@ def test_words_match(answer, gold, match):
 
 def test_synonyms():
     assert synonym(r"\text{All real numbers}") == r"\mathbb{R}"
-    assert synonym("seven") == ""
+    assert synonym("seven") == "7" and synonym(r"\text{two thirds}") == r"\frac{2}{3}"
+    assert synonym("seventh heaven") == synonym("7") == ""
 
 
 @pytest.mark.parametrize(
