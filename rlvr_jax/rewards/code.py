@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 
 from rlvr_jax.rewards.base import REWARDS, Example, Reward, check_finite
+from rlvr_jax.rewards.code_fences import last_code
 from rlvr_jax.rewards.code_tests import Call, Plan, Script, parse_plan, same_output, same_value
 from rlvr_jax.rewards.extract import final_text
 from rlvr_jax.rewards.sandbox import (
@@ -31,32 +32,6 @@ from rlvr_jax.types import Completion, Problem, Verdict
 log = logging.getLogger(__name__)
 
 MAX_CHARS = 100_000  # longer programs are wrong unread
-TAGS = ("python", "py", "python3")
-
-
-def last_code(text: str) -> str | None:
-    """The last closed block fenced as Python, else the last fenced without a language, else None.
-
-    Fences are lines that start with three backquotes.  A block that never closes is none.
-    """
-    tagged = plain = None
-    tag, lines = None, []
-    for line in text.splitlines():
-        bare = line.strip()
-        if not bare.startswith("```"):
-            lines.append(line)
-        elif tag is None:
-            tag, lines = bare[3:].strip().lower(), []
-        elif bare == "```":
-            block = "\n".join(lines) + "\n"
-            if tag in TAGS:
-                tagged = block
-            elif not tag:
-                plain = block
-            tag = None
-        else:
-            lines.append(line)
-    return plain if tagged is None else tagged
 
 
 @functools.lru_cache(maxsize=8)

@@ -3,12 +3,14 @@ system has; what only namespaces keep out is tested in test_sandbox.py."""
 
 import json
 import pathlib
+import time
 from decimal import Decimal
 
 import pytest
 
 from rlvr_jax.rewards import grade_all
-from rlvr_jax.rewards.code import Code, last_code
+from rlvr_jax.rewards.code import Code
+from rlvr_jax.rewards.code_fences import last_code
 from rlvr_jax.rewards.code_sources import free_names
 from rlvr_jax.rewards.code_tests import parse_plan, same_output, same_value, split_assert
 from rlvr_jax.types import Completion, Problem
@@ -105,9 +107,10 @@ EXPLOITS = {
     "conftest": "open('conftest.py', 'w').write('x')\ndef add(a, b): return 0",
     "signaling_nan": "from decimal import Decimal\ndef add(a, b): return Decimal('sNaN')",
     "signaling_nans": "from decimal import Decimal\ndef add(a, b): return [Decimal('sNaN')]",
-    "too_deep": "import os\ndef add(a, b):\n  m = b'[\"l\",[' * 300 + b']]' * 300\n"
-    '  m = b\'["l",["value",\' + m + b\',["l",[]]]]\'\n  for fd in range(3, 30):\n    try: os.write(fd, len(m).to_bytes(8, '
-    "'big') + m)\n    except OSError: pass\n  return 0",
+    "too_deep": "import os\ndef add(a, b):\n  m = b'[|l|,[' * 300 + b']]' * 300\n"
+    "  m = (b'[|l|,[|value|,' + m + b',[|l|,[]]]]').replace(b'|', bytes([34]))\n"
+    "  for fd in range(3, 30):\n    try: os.write(fd, len(m).to_bytes(8, 'big') + m)\n"
+    "    except OSError: pass\n  return 0",
     "hash": "def add(a, b): return {(): 3}",
 }
 SLOW = {
@@ -230,11 +233,50 @@ def test_last_code():
     assert last_code("```\na\n```\n```bash\nls\n```") == "a\n"
     assert last_code("```python\na") is None
     assert last_code("```python\na\n```\n```python\nb") == "a\n"
-    assert last_code("  ```Python\n  a\n  ```") == "  a\n"
+    assert last_code("  ```Python\n  a\n  ```") == "a\n"
     thought = Completion(text="<think>" + fence("def add(a, b): return a + b") + "</think>done")
     assert Code()(thought, problem(ADD)).reason == "no_code"
     long = Completion(text=fence("x = 1\n" * 50_000))
     assert Code()(long, problem(ADD)).reason == "too_long"
+
+
+@pytest.mark.parametrize(
+    "text, code",
+    [
+        ("So <answer>```python\na\n```</answer>", "a\n"),
+        ("<answer> ```py\na\n``` </answer> done", "a\n"),
+        ('```python title="a.py"\na\n```', "a\n"),
+        ("```python:a.py\na\n```", "a\n"),
+        ("```{.python}\na\n```", "a\n"),
+        ("```pythonic\na\n```", None),
+        ("~~~python\na\n```\nb\n~~~", "a\n```\nb\n"),
+        ("````python\na\n```\nb\n````", "a\n```\nb\n"),
+        ("```python\na\n````", "a\n"),
+        ("```python\na\n~~~", None),
+        ("````python\na\n```", None),
+        ("- x\n\n  ```python\n  if a:\n    b\n  ```\n", "if a:\n  b\n"),
+        ("1. ```python\n   if a:\n     b\n   ```\n", "if a:\n  b\n"),
+        ("\t```python\n\ta\nb\n\t```", "a\nb\n"),
+        ("```python\r\na\r\n```\r\n", "a\n"),
+        ("```python\n'a\x0cb\u2028c\x1c'\n```", "'a\x0cb\u2028c\x1c'\n"),
+        ("```python a```\n```python\nb\n```", "b\n"),
+        ("```python\nx = '''\n```\n1\n```\n'''\ny\n```", "x = '''\n```\n1\n```\n'''\ny\n"),
+        ('```python\nr"""\n```python\n1\n```\n"""\n```', 'r"""\n```python\n1\n```\n"""\n'),
+        ("```python\n# it's '''\na\n```\n```\nb\n```", "# it's '''\na\n"),
+        ("```python\n'\\'''\n```\nno", "'\\'''\n"),
+        ("```python\n'''\na\n```\n```python\nb\n```", "b\n"),
+        ("```\n'''\n```\nno\n```python\nb\n```", "b\n"),
+    ],
+)
+def test_fences(text, code):
+    assert last_code(text) == code
+
+
+def test_fences_take_linear_time():
+    start = time.process_time()
+    for piece in ("```python\n'''\n```\n", "```python\n```\n", "````\n", "`" * 9, '"""\n', " "):
+        last_code("```python\n" + piece * 20_000)
+    assert time.process_time() - start < 3.0
 
 
 def test_split_assert():
