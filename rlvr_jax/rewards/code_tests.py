@@ -220,7 +220,7 @@ def same_value(got: object, want: object, tolerance: float = 0.0, loose: bool = 
     """Equality of plain data as Python has it; what cannot be compared is not equal.
 
     tolerance: absolute or relative difference that is allowed where either number is a float.
-    loose: a tuple is as good as a list, for expectations that came from JSON.
+    loose: for expectations that came from JSON: a tuple is as good as a list, but true is not 1.
     """
     try:
         return _same(got, want, tolerance, loose)
@@ -242,6 +242,8 @@ def _same(got: object, want: object, tolerance: float, loose: bool) -> bool:
             return got.keys() == want.keys() and all(
                 _same(got[key], want[key], tolerance, loose) for key in want
             )
+    if loose and isinstance(got, bool) != isinstance(want, bool):
+        return False
     numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (got, want))
     if tolerance and numbers and (isinstance(got, float) or isinstance(want, float)):
         return math.isclose(got, want, rel_tol=tolerance, abs_tol=tolerance)

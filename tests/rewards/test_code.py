@@ -182,7 +182,12 @@ def test_refereed_tests():
 
 def test_calls_scripts_and_methods():
     meta = {"entry": "f", "cases": [{"args": [[1, 2]], "expected": [2, 1]}]}
-    codes = ["def f(x): return tuple(x[::-1])", "class Solution:\n  def f(self, x): return x[::-1]"]
+    leet = "class Solution:\n  def f(self, x: List[int]) -> Optional[List[int]]: return x[::-1]"
+    codes = [
+        "def f(x): return tuple(x[::-1])",
+        leet,
+        "class Solution:\n  def f(self, x): return x[::-1]",
+    ]
     assert all(verdict.correct for verdict in grade(codes, meta))
     columns = {"inputs": ["1\n", "2\n"], "outputs": ["1\n", "4\n"]}
     square, first, dies = grade(
@@ -293,6 +298,8 @@ def test_split_assert():
 
 def test_same_value_and_output():
     assert same_value((1, [2.0]), (1, [2])) and not same_value([1], (1,))
+    for got, want in ((True, 1), (1, True), ([True], [1]), ({"a": 0}, {"a": False}), (1.0, True)):
+        assert not same_value(got, want, loose=True) and same_value(got, want) == (got == want)
     assert same_value((1,), [1], loose=True) and not same_value([1, 2], [1], loose=True)
     assert same_value({"a": 1.0}, {"a": 1.0000001}, 1e-6) and not same_value({"a": 1}, {"b": 1}, 1)
     assert not same_value(10**400, 1.5, 1e-6) and not same_value("1", 1, 1e-6)

@@ -3,6 +3,7 @@
 import functools
 import os
 import pathlib
+import sys
 import time
 
 import pytest
@@ -75,6 +76,11 @@ def test_script_sees_itself_as_main(box):
     assert says(box, "def f(a: missing): pass") == ("", 1)  # no future flags of ours
 
 
+def test_exit_and_quit_work(box):
+    assert says(box, "print(1)\nexit()") == ("1", 0) and says(box, "quit(0)") == ("", 0)
+    assert says(box, "def f(): exit(3)\nf()") == ("", 3) and says(box, "quit('text')")[1] == 1
+
+
 def test_standard_library_works(box):
     code = "import json, decimal, asyncio, threading, sqlite3, zlib, datetime, fractions\n"
     code += "async def f(): return 7\nprint(asyncio.run(f()))\n"
@@ -136,6 +142,14 @@ def test_no_files_of_the_host(shut, tmp_path):
         assert refused(shut, f"open('{folder}/new', 'w')"), folder
     names = set(says(shut, "import os; print(*os.listdir('/'))")[0].split())
     assert not names & {"home", "work", "var", "mnt", "srv"}
+
+
+def test_the_command_line_tells_nothing(shut):
+    code = "import glob; print(*(open(p).read() for p in glob.glob('/proc/[0-9]*/cmdline')))"
+    words = says(shut, code)[0].replace("\0", " ").split()
+    assert {word for word in words if not word.endswith(os.path.realpath(sys.executable))} <= {
+        *("-S", "-s", "-P", "-")
+    }
 
 
 def test_no_privileges(shut):

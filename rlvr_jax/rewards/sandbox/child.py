@@ -5,8 +5,8 @@
             it with everything it left behind; it never sees a program, its input or its output
     runner  takes away its own privileges, reads one job from its own socket and runs it
 
-Started as ``python -S -s -P`` with this folder as the only addition to the path, so that it holds
-nothing of the caller's memory.  Standard library only.
+Started as ``python -S -s -P -``, its script on standard input, with this folder as the only
+addition to the path, so that it holds nothing of the caller's memory.  Standard library only.
 """
 
 from __future__ import annotations

@@ -65,10 +65,10 @@ class Sandbox:
         self._link, theirs = _Link.pair()
         setup = _setup(limits, base, spaces)
         code = f"import sys; sys.path.insert(0, {_HERE!r}); import child; sys.path.pop(0); "
+        code += f"child.start({theirs.fileno()}, {json.dumps(setup)!r})"
         process = subprocess.Popen(
-            [os.path.realpath(sys.executable), "-S", "-s", "-P", "-c"]
-            + [code + f"child.start({theirs.fileno()}, {json.dumps(setup)!r})"],
-            stdin=subprocess.DEVNULL,
+            [os.path.realpath(sys.executable), "-S", "-s", "-P", "-"],  # a program can read this
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
@@ -76,6 +76,8 @@ class Sandbox:
             env=_environment(),
         )
         theirs.close()
+        with contextlib.suppress(OSError), process.stdin:  # `_greet` says if it died
+            process.stdin.write(code.encode())
         self._close = weakref.finalize(self, _close, self._link, process, base)
         self._alive, self._used = True, False
         try:
