@@ -44,17 +44,27 @@ def _undone(node: Node) -> set[str]:
 
 def left_undone(answer: Node, gold: Node) -> set[str]:
     """What the answer leaves undone and the gold does not."""
-    kinds = undone(answer) - undone(gold)
-    known = _names(gold) | {part[2] for part in walk(gold) if part[0] == "unit"}  # 5m for 5 metres
-    if undone(gold):
-        kinds -= {"root"}  # 2 - sqrt(3) for tan 15
+    kinds = undone(answer)
+    if kinds:
+        gold_kinds = undone(gold)
+        kinds -= gold_kinds
+        if gold_kinds:
+            kinds -= {"root"}  # 2 - sqrt(3) for tan 15
     if kinds and has_i(gold):
         kinds -= {"zero"}  # 0 + 1i
         if kinds & {"cis", "trig"}:
             kinds -= _POLAR  # polar form of a complex number
-    if not any(part[0] in _CONDITIONS for part in walk(answer)) and _names(answer) - known:
+    names = _names(answer)
+    if names and _has_more(names, answer, gold):
         kinds.add("variable")  # 42 + x - x
     return kinds
+
+
+def _has_more(names: set[str], answer: Node, gold: Node) -> bool:
+    """Whether the answer has a variable that the gold lacks; a unit may look like one (5m)."""
+    more = names - _names(gold)
+    more -= {part[2] for part in walk(gold) if part[0] == "unit"} if more else set()
+    return bool(more) and not any(part[0] in _CONDITIONS for part in walk(answer))
 
 
 def _names(node: Node) -> set[str]:
@@ -120,8 +130,9 @@ def _uncancelled(node: Node) -> set[str]:
         elif exponent in (1, -1):
             top, bottom = (top * value, bottom) if exponent > 0 else (top, bottom * value)
     kinds = {"common factor"} if above & below else set()
-    if not is_constant(node) and top and abs(bottom) not in (0, 1):
-        kinds |= {"quotient"} if (top / bottom).denominator == 1 else set()
+    whole = top and abs(bottom) not in (0, 1) and (top / bottom).denominator == 1
+    if whole and not is_constant(node):
+        kinds.add("quotient")
     return kinds
 
 
@@ -169,7 +180,7 @@ def _power(node: Node) -> set[str]:
 def _product(node: Node) -> set[str]:
     factors = _flat(node, "mul")
     numbers = [f for f in factors if rational(f) is not None and not _is_ten(f)]
-    roots = [f for f in factors if is_constant(f) and undone(f) & {"root"} and f[0] != "add"]
+    roots = [f for f in factors if is_constant(f) and _undone(f) & {"root"} and f[0] != "add"]
     many = {"product of numbers"} if len(numbers) > 1 else set()
     if len(roots) > 1:
         many.add("product of roots")

@@ -3,6 +3,7 @@ r"""Labels and lists: what an assignment names, the members of a list, both read
 from __future__ import annotations
 
 import itertools
+import re
 from fractions import Fraction
 
 from rlvr_jax.rewards.math_stream import APPLIED, Node, walk
@@ -27,12 +28,15 @@ def label(node: Node) -> tuple[Node, Node] | None:
     return (node[2], node[3]) if told else None
 
 
-_DENIALS = word_set("not no nor isn't wrong incorrect false never neither except unless cannot or")
+_DENIALS = word_set(
+    "not no nor isn't wrong incorrect false never neither either except unless cannot or maybe "
+    "perhaps instead"
+)
 
 
 def is_name(node: Node) -> bool:
     if node[0] == "text":
-        return not _DENIALS & set(node[1].split())
+        return not _DENIALS & set(re.findall(r"[\w']+", node[1]))
     return node[0] == "sym" or (node[0] == "fn" and node[1].rstrip("'") in APPLIED)
 
 

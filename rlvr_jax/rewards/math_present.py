@@ -52,6 +52,7 @@ _BASED = re.compile(
 )
 _OUTWARD = re.compile(r"([\[\]])([^][(),;]+[,;][^][(),;]+)([\[\]])")  # ]0,1[ is (0,1)
 _STYLE = r"\\(?:mathbf|boldsymbol|bm|mathrm|vec)"
+_VECTORS_HINT = re.compile(r"\\(?:hat|widehat|mathbf|boldsymbol|bm|vec)")
 _UNIT_VECTOR = re.compile(
     rf"\\(?:hat|widehat)\s*(?:\{{\s*)?(?:{_STYLE}\s*)?(?:\{{\s*)?\\?([ijk])(?:math)?(?:\s*\}}){{0,2}}"
     rf"|\\(?:mathbf|boldsymbol|bm|vec)\s*(?:\{{\s*([ijk])\s*\}}|([ijk]))(?![A-Za-z])"
@@ -93,6 +94,8 @@ def _outward(match: re.Match) -> str:
 
 def _vectors(text: str) -> str:
     r"""Unit vectors under one name, if it is not \mathbf{i} alone, which may be a number."""
+    if not _VECTORS_HINT.search(text):
+        return text
     found = {next(filter(None, match.groups())) for match in _UNIT_VECTOR.finditer(text)}
     if not found & {"j", "k"}:
         return text
@@ -111,7 +114,7 @@ _RULES: tuple[tuple[str, re.Pattern, str | Callable[[re.Match], str]], ...] = (
     ("mod", _MOD, lambda m: rf"\pmod{{{m[1] or m[2]}}}"),
     ("_", _CHOOSE, _choose),
     ("_", _BASED, lambda m: f"{(m[1] or m[2]).upper()}_"),
-    ("[", _OUTWARD, _outward),
+    ("]", _OUTWARD, _outward),
 )
 
 

@@ -8,11 +8,14 @@ from rlvr_jax.rewards.math_units import word_set
 
 _CONSTANTS = word_set("C K k c D A C_0 C_1")
 _PARAMETERS = word_set("k n m")
+_FREE = _PARAMETERS | {"C"}
 _PI = ("const", "pi")
 
 
 def renamed(answer: Node, gold: Node) -> Node:
     """The answer with the gold's name for its one free parameter, if both have one."""
+    if not _names(gold) & _FREE:
+        return answer
     mine, theirs = stated(answer), stated(gold)
     names, gold_names = _names(mine), _names(theirs)
     if len(names - gold_names) != 1 or len(gold_names - names) != 1:

@@ -13,6 +13,7 @@ _BEFORE = re.compile(r"(?:the\s+)?(?:correct\s+)?(?:option|choice|answer)\s*(?:i
 _AFTER = re.compile(r",?\s+(?:because|since)\b.*", re.IGNORECASE | re.DOTALL)
 _CHOICE = re.compile(r"\(?([A-Z])\)?|\(([A-Z])\)\s*\S.*|([A-Z])[.):]\s*\S.*", re.DOTALL)
 _LETTERS = re.compile(r"[A-Z]+(?:(?:\s*(?:,|;|&|and|or)\s*|\s+)[A-Z]+)*")
+_SPOKEN = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2}")  # a word that is no command
 _SYNONYMS = {
     "infinitely many": r"\infty",
     "infinity": r"\infty",
@@ -44,6 +45,8 @@ def is_wordy(text: str) -> bool:
         return False
     if "," in bare and all(len(run) == 1 for run in runs):
         return False  # a list of variables
+    if bare == text and set(bare) & set("-/") and all(len(run) == 1 for run in runs):
+        return False  # a - b
     if bare == text and len(bare) > 2 and bare in "abcdefghijklmnopqrstuvwxyz":
         return False  # abc is a product
     several = len(runs) > 1 and not all(len(run) == 1 for run in runs) and "," not in bare
@@ -80,6 +83,8 @@ def synonym(text: str) -> str:
     """The LaTeX that a fixed phrase ("all real numbers", "twelve") stands for, or ""."""
     if text in _SYNONYMS.values():
         return text
+    if not _SPOKEN.search(text):
+        return ""
     said = words(text)
     number = spoken(said) if len(said) > 2 and not said.isdigit() else None
     if number is None:
