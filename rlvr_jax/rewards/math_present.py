@@ -114,6 +114,7 @@ _RULES: tuple[tuple[str, re.Pattern, str | Callable[[re.Match], str]], ...] = (
     ("mod", _MOD, lambda m: rf"\pmod{{{m[1] or m[2]}}}"),
     ("_", _CHOOSE, _choose),
     ("_", _BASED, lambda m: f"{(m[1] or m[2]).upper()}_"),
+    ("[", _OUTWARD, _outward),
     ("]", _OUTWARD, _outward),
 )
 
