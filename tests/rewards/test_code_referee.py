@@ -21,7 +21,7 @@ def grade(rows, prompt="", entry="f", **meta):
         )
         for tests, _ in rows
     ]
-    return grade_all(Code(timeout_s=4.0), completions, problems, workers=1)
+    return grade_all(Code(timeout_s=15.0, deadline_s=60.0), completions, problems, workers=1)
 
 
 def statuses(rows, **options):
