@@ -34,8 +34,9 @@ def export(
     model = resolve_model(config, tokenizer)
     family_of(model)  # refuse before the weights are read
     index, params = restore_params(config, model, any_mesh(config), workdir, which)
-    write_model(to, model, params, dtype or model.param_dtype, special_ids(tokenizer))
-    write_tokenizer(to, tokenizer)
+    ids = special_ids(tokenizer, config.text.stop)
+    write_model(to, model, params, dtype or model.param_dtype, ids)
+    write_tokenizer(to, tokenizer, ids)
     (to / "README.md").write_text(card(workdir, config, model, index), "utf-8")
     return index
 
@@ -47,9 +48,9 @@ def import_gguf(source: pathlib.Path, to: pathlib.Path, dtype: str) -> str:
     tokenizer = spm_tokenizer(found.facts)
     if "tokenizer.chat_template" in found.facts:
         tokenizer.chat_template = found.facts["tokenizer.chat_template"]
-    keys = config_to_json(found.config) | special_ids(tokenizer)
-    write_folder(to, keys, found.tensors, dtype)
-    write_tokenizer(to, tokenizer)
+    ids = special_ids(tokenizer)
+    write_folder(to, config_to_json(found.config) | ids, found.tensors, dtype)
+    write_tokenizer(to, tokenizer, ids)
     name = str(found.facts.get("general.name", source.stem))
     about = (
         f"Weights dequantised to {dtype} from `{source.name}`; the tokenizer is rebuilt from it."
@@ -65,9 +66,9 @@ def _refuse_to_overwrite(to: pathlib.Path) -> None:
         raise ValueError(f'"{to}" exists already; a new folder is written')
 
 
-def special_ids(tokenizer) -> dict[str, Any]:
+def special_ids(tokenizer, stop: tuple[str, ...] = ()) -> dict[str, Any]:
     """The ids that config.json and generation_config.json hold."""
-    ends = list(stop_ids(tokenizer))
+    ends = list(stop_ids(tokenizer, stop))
     return {
         "bos_token_id": tokenizer.bos_token_id,
         "eos_token_id": ends[0] if len(ends) == 1 else ends,
@@ -75,11 +76,10 @@ def special_ids(tokenizer) -> dict[str, Any]:
     }
 
 
-def write_tokenizer(to: pathlib.Path, tokenizer) -> None:
+def write_tokenizer(to: pathlib.Path, tokenizer, ids: dict[str, Any]) -> None:
     """The tokenizer with its chat template, and generation_config.json with every end token."""
     tokenizer.save_pretrained(str(to))
-    text = json.dumps(special_ids(tokenizer), indent=2)
-    (to / "generation_config.json").write_text(text + "\n")
+    (to / "generation_config.json").write_text(json.dumps(ids, indent=2) + "\n")
 
 
 def card(workdir: pathlib.Path, config: RunConfig, model: ModelConfig, index: int) -> str:

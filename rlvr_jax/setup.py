@@ -172,7 +172,7 @@ def ordinary_size(tokenizer) -> int:
 
 def make_actor(config: RunConfig, model, tokenizer, mesh, grader, clock, sampling: SamplingConfig):
     """The sampler with the text and the checker around it."""
-    stops = stop_ids(tokenizer)
+    stops = stop_ids(tokenizer, config.text.stop)
     sampler = make_sampler(model, config.decode, sampling, stops, mesh)
     return Actor(
         sampler=sampler,

@@ -130,7 +130,8 @@ def open_talk(config, values) -> Talk:
     from rlvr_jax.text import load_tokenizer, stop_ids
 
     tokenizer = load_tokenizer(config.tokenizer)
-    model, mesh, stops = resolve_model(config, tokenizer), any_mesh(config), stop_ids(tokenizer)
+    model, mesh = resolve_model(config, tokenizer), any_mesh(config)
+    stops = stop_ids(tokenizer, config.text.stop)
     given = {k: values[k].value for k in ("temperature", "top_p", "top_k")}
     given = {k: v for k, v in given.items() if v is not None}
     sampling = dataclasses.replace(config.eval_sampling, **given)

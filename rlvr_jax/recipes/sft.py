@@ -22,7 +22,7 @@ from rlvr_jax.sampling import SamplingConfig
 from rlvr_jax.setup import Place, Run, process_metrics
 from rlvr_jax.slots import bucket
 from rlvr_jax.tasks import stream
-from rlvr_jax.text import encode_completion
+from rlvr_jax.text import encode_completion, end_id
 from rlvr_jax.types import Problem
 
 
@@ -91,4 +91,6 @@ def target_ids(run: Run, problem: Problem) -> list[int]:
             f"problem {problem.index} of the task has no solution to learn from; an sft stage "
             "needs a task with worked solutions (task.solution_column for your own files)"
         )
-    return encode_completion(run.tokenizer, problem.solution, run.actor.stop_ids[0])
+    return encode_completion(
+        run.tokenizer, problem.solution, end_id(run.tokenizer, run.config.text)
+    )

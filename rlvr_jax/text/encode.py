@@ -44,11 +44,14 @@ class PromptFormat:
     bos: "auto" (what the tokenizer or its chat template does by itself), "always" or "never".
         Whatever it is, a prompt holds at most one.
     system: a system message, for "chat" only.
+    stop: texts of one token each that end a completion, beside the end tokens: with "\\n" for a
+        few-shot prompt of a base model an answer is one line.  Tokens that begin so count as well.
     """
 
     template: str = "none"
     bos: str = "auto"
     system: str = ""
+    stop: tuple[str, ...] = ()
 
     def __post_init__(self):
         if self.bos not in ("auto", "always", "never"):
@@ -61,6 +64,8 @@ class PromptFormat:
             )
         if self.system and self.template != "chat":
             raise ValueError(f'system has no effect with template "{self.template}", only "chat"')
+        if "" in self.stop:
+            raise ValueError("stop: an empty text would end every completion at once")
 
 
 def encode_prompt(

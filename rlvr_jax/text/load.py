@@ -15,6 +15,8 @@ from rlvr_jax.text.char import char_tokenizer, load_transformers
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+    from rlvr_jax.text.encode import PromptFormat
+
 log = logging.getLogger(__name__)
 
 _PROBE = "20260101"  # content that no template writes by itself
@@ -58,20 +60,29 @@ def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
     raise ValueError("the tokenizer has neither a pad token nor an end token")
 
 
-def stop_ids(
-    tokenizer: PreTrainedTokenizerBase, extra: Iterable[int | str] = ()
-) -> tuple[int, ...]:
+def stop_ids(tokenizer: PreTrainedTokenizerBase, extra: Iterable[str] = ()) -> tuple[int, ...]:
     """Every id that ends a completion, sorted: the tokenizer's end token, those of the
-    ``generation_config.json`` beside it, the one its chat template ends an answer with, `extra`.
+    ``generation_config.json`` beside it, the one its chat template ends an answer with, and every
+    token that begins with a text of `extra` (with "\\n" also the token "\\n\\n").
 
-    extra: ids, or tokens as text; text that is not a single token is a ValueError.
+    ValueError: a text that is not a single token; no end token at all.
     """
     found = {*_ints(tokenizer.eos_token_id), *_generation_config_ids(tokenizer)}
     found.update(_template_terminator(tokenizer))
-    found.update(_single_id(tokenizer, token) for token in extra)
+    for text in extra:
+        found.update(_ids_beginning(tokenizer, text))
     if not found:
-        raise ValueError("the tokenizer has no end token: give stop tokens in the configuration")
+        raise ValueError('the tokenizer has no end token: name one with text.stop=("...",)')
     return tuple(sorted(found))
+
+
+def end_id(tokenizer: PreTrainedTokenizerBase, format: PromptFormat) -> int:
+    """The id that a demonstration ends with: the first of `format.stop`, the one that the chat
+    template ends an answer with where it writes the prompt, the tokenizer's end token."""
+    if format.stop:
+        return _single_id(tokenizer, format.stop[0])
+    closing = _template_terminator(tokenizer) if format.template == "chat" else []
+    return [*closing, *_ints(tokenizer.eos_token_id), *stop_ids(tokenizer)][0]
 
 
 def _ints(value: int | list[int] | None) -> list[int]:
@@ -80,15 +91,17 @@ def _ints(value: int | list[int] | None) -> list[int]:
     return [int(v) for v in (value if isinstance(value, list | tuple) else [value])]
 
 
-def _single_id(tokenizer: PreTrainedTokenizerBase, token: int | str) -> int:
-    if isinstance(token, int):
-        if not 0 <= token < len(tokenizer):
-            raise ValueError(f"stop token {token} is not an id (0 to {len(tokenizer) - 1})")
-        return token
-    ids = tokenizer(token, add_special_tokens=False)["input_ids"]
+def _single_id(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     if len(ids) != 1 or ids[0] == tokenizer.unk_token_id:
-        raise ValueError(f'stop token "{token}" is not one token of this tokenizer but {ids}')
+        raise ValueError(f"stop text {text!r} is not one token of this tokenizer but {ids}")
     return ids[0]
+
+
+def _ids_beginning(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    """Ids of the tokens whose written form begins with that of `text`."""
+    token = tokenizer.convert_ids_to_tokens(_single_id(tokenizer, text))
+    return [i for other, i in tokenizer.get_vocab().items() if other.startswith(token)]
 
 
 def _generation_config_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:

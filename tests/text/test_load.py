@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from rlvr_jax.text import char_tokenizer, load_tokenizer, pad_id, stop_ids
+from rlvr_jax.text import PromptFormat, char_tokenizer, end_id, load_tokenizer, pad_id, stop_ids
 from rlvr_jax.text import load as load_module
 
 
@@ -109,13 +109,37 @@ def test_template_that_raises_is_reported(caplog):
     assert "only with tools" in caplog.text
 
 
-def test_extra_stop_tokens_by_id_and_by_text():
-    assert stop_ids(char_tokenizer(), extra=("</answer>", 9)) == (1, 7, 9)
+def test_extra_stop_tokens():
+    assert stop_ids(char_tokenizer(), extra=("</answer>", "+")) == (
+        1,
+        *sorted(char_tokenizer().convert_tokens_to_ids(["</answer>", "+"])),
+    )
+
+
+def test_tokens_that_begin_with_a_stop_text_end_a_completion_too():
+    tokenizer = char_tokenizer()
+    tokenizer.add_tokens(["+=", "-+"])
+    plus, longer = tokenizer.convert_tokens_to_ids(["+", "+="])
+    assert stop_ids(tokenizer, extra=("+",)) == (1, plus, longer)
+
+
+@pytest.mark.parametrize(
+    ("format", "end"),
+    [
+        (PromptFormat(), "<eos>"),
+        (PromptFormat(stop=("+", "-")), "+"),
+        (PromptFormat(template="chat"), "<|im_end|>"),
+        (PromptFormat(template="chat", stop=("-",)), "-"),
+    ],
+)
+def test_what_a_demonstration_ends_with(format, end):
+    tokenizer = with_chat("<|im_end|>")
+    assert tokenizer.convert_ids_to_tokens(end_id(tokenizer, format)) == end
 
 
 @pytest.mark.parametrize(
     ("extra", "message"),
-    [("</answr>", "not one token"), ("\u4e2d", "not one token"), (128, r"not an id \(0 to 127\)")],
+    [("</answr>", "not one token"), ("\u4e2d", "not one token"), ("", "not one token")],
 )
 def test_extra_stop_token_errors(extra, message):
     with pytest.raises(ValueError, match=message):
