@@ -5,19 +5,25 @@ import json
 import pathlib
 
 import pytest
+from tiny_models import PLAIN, random_params
 
 from rlvr_jax.config import SECTIONS, TOP, base, build, fields_of, from_json, to_json
+from rlvr_jax.models.hf import write_model
 from rlvr_jax.presets import PRESETS
 from rlvr_jax.registry import Registry
 
 CONFIGS = sorted((pathlib.Path(__file__).resolve().parents[1] / "configs").glob("*.py"))
 
 
-def load(path):
+def load_module(path):
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.get_config()
+    return module
+
+
+def load(path):
+    return load_module(path).get_config()
 
 
 def quick(**changes):
@@ -53,12 +59,24 @@ def test_fields_of_one_registry_agree_on_their_types():
                     assert seen.setdefault(key, hint) == hint, (name, entry, key)
 
 
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """A folder that stands for the weights a config starts from."""
+    folder = tmp_path_factory.mktemp("weights") / "tiny"
+    write_model(folder, PLAIN, random_params(PLAIN), "float32", {"eos_token_id": 1})
+    return str(folder)
+
+
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
-def test_every_config_file_builds_and_says_what_to_expect(path):
-    run = build(load(path).copy_and_resolve_references())
+def test_every_config_file_builds_and_says_what_to_expect(path, checkpoint):
+    module = load_module(path)
+    for row in getattr(module, "MODELS", [None]):
+        config = module.get_config(row) if row else module.get_config()
+        if config.model.path is not None:
+            config.model.path = checkpoint
+        assert to_json(build(config.copy_and_resolve_references()))["task"]["name"]
     text = path.read_text()
     assert text.startswith('"""') and "What to expect" in text and "rlvr run" in text
-    assert to_json(run)["task"]["name"]
 
 
 def test_json_round_trip():
