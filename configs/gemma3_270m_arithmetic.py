@@ -12,7 +12,7 @@ Hardware: 2 CPU cores, 8 GB.  Time: about an hour.  The weights need no account 
 
 from rlvr_jax.config import base
 
-SHOTS = "8+5=13\n61-20=41\n34+47=81\n9-32=-23\n"
+SHOTS = "8+5=13\n21-20=1\n14+27=41\n9-23=-14\n"
 
 
 def get_config():
@@ -23,7 +23,7 @@ def get_config():
     c.task.name = "arithmetic"
     c.task.min_operands = 2
     c.task.max_operands = 2
-    c.task.max_operand = 99
+    c.task.max_operand = 30
     c.task.operations = "+-"
     c.text.template = SHOTS + "{prompt}"
     c.text.stop = ("\n",)
@@ -33,17 +33,17 @@ def get_config():
     c.decode.max_new_tokens = 6
     c.decode.chunk = 2
     c.pack.row_tokens = 96
-    c.pack.micro_tokens = 768
+    c.pack.micro_tokens = 1536
     c.rl.steps = 100
-    c.rollout.prompts = 8
+    c.rollout.prompts = 16
     c.rollout.group = 8
-    c.optim.learning_rate = 1e-5
+    c.optim.learning_rate = 2e-5
     c.optim.schedule = "linear"
     c.optim.warmup_steps = 5
     c.optim.final_scale = 0.1
     c.kl.coef = 0.0
     c.eval.problems = 256
     c.eval.samples = 2
-    c.eval.every = 25
+    c.eval.every = 50
     c.checkpoint.every = 50
     return c
