@@ -99,20 +99,22 @@ def row(algorithm: str, workdirs: list[pathlib.Path], failed: list[str]) -> str:
         return f"| `{algorithm}` | failed: {failed[0]} | | | | |"
     summaries = [json.loads((w / "summary.json").read_text())["stages"][-1] for w in workdirs]
     before, after = (
-        mean_ci([s[name]["value"] for s in summaries], proportion=False)
-        for name in ("pass1_before", "pass1_after")
+        over_seeds([s[key] for s in summaries]) for key in ("pass1_before", "pass1_after")
     )
     minutes = sum(s["minutes"] for s in summaries) / len(summaries)
     reached = sum(s["pass1_after"]["value"] >= BAR for s in summaries)
     return (
-        f"| `{algorithm}` | {shown(before)} | {shown(after)} | {reached}/{len(summaries)} | "
+        f"| `{algorithm}` | {before} | {after} | {reached}/{len(summaries)} | "
         f"{curve(workdirs)} | {minutes:.1f} |"
     )
 
 
-def shown(e: Estimate) -> str:
-    """0.912 [0.894, 0.930]; one seed has no interval."""
-    return str(e) if e.n > 1 else f"{e.value:.3f}"
+def over_seeds(entries: list[dict]) -> Estimate:
+    """Mean over seeds with Student's interval of that mean; of one seed its own interval, which is
+    over problems."""
+    if len(entries) == 1:
+        return Estimate.from_json(entries[0])
+    return mean_ci([e["value"] for e in entries], proportion=False)
 
 
 def document(rows: list[str], options: argparse.Namespace) -> str:
@@ -124,7 +126,8 @@ def document(rows: list[str], options: argparse.Namespace) -> str:
         f"Written by `make sweep` (benchmarks/sweep.py): `{config}`, {options.seeds} seeds a row, "
         f"changed: {changed}.",
         "Pass@1 on the held-out problems before and after RL, mean over seeds with the 95 % "
-        f"interval of that mean (Student's t); how many seeds reach {BAR}; the mean reward of the "
+        "interval of that mean (Student's t; of a single seed: its interval over problems); how "
+        f"many seeds reach {BAR}; the mean reward of the "
         "rollouts in five parts of the stage; minutes of the stage.",
         "",
         "| algorithm | before | after | seeds at the bar | reward by fifths | minutes |",
