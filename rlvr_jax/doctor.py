@@ -21,8 +21,10 @@ from rlvr_jax.experience import Extras, make_experience, micro_batches
 from rlvr_jax.generate import Address
 from rlvr_jax.invariants import KL_AT_START
 from rlvr_jax.learner import make_optimizer, make_scorer, make_update
+from rlvr_jax.preflight import check_data
 from rlvr_jax.rollout import CHECK, Judged, trained_mask
 from rlvr_jax.setup import open_actor, start_stage, start_state
+from rlvr_jax.text import load_tokenizer
 from rlvr_jax.types import Completion
 
 PROMPTS, GROUP = 4, 4
@@ -42,6 +44,10 @@ def examine(config: RunConfig) -> Iterator[Row]:
     """All checks in turn."""
     train, test = config.task.split("train"), config.task.split("test")
     yield _disjoint(train, test)
+    data = _data(config, train, test)
+    yield data
+    if not data.ok:
+        return  # a prompt that does not fit cannot be sampled from
     with contextlib.ExitStack() as stack:
         actor, model, mesh = open_actor(stack, config, config.sampling)
         problems = [train[i] for i in range(min(PROMPTS, len(train)))]
@@ -71,6 +77,16 @@ def _disjoint(train, test) -> Row:
     some = {str(train[i].prompt) for i in range(min(len(train), 2000))}
     shared = sum(str(test[i].prompt) in some for i in range(min(len(test), 500)))
     return Row("train and test share no prompt", f"{shared} shared", "0", shared == 0)
+
+
+def _data(config: RunConfig, train, test) -> Row:
+    """What a run refuses before its first step."""
+    name = "prompts fit and golds can be read"
+    try:
+        count = check_data(config, load_tokenizer(config.tokenizer), train, test)
+    except ValueError as error:
+        return Row(name, str(error), "all", False)
+    return Row(name, f"{count} problems", "all", True)
 
 
 def _gold(actor, problems) -> Iterator[Row]:

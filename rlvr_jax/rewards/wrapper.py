@@ -50,6 +50,15 @@ class Wrapper(Reward):
         `select` left the completion out."""
         raise NotImplementedError
 
+    def gold_fault(self, problem: Problem) -> str:
+        """That of the first inner reward with one, of those that grade the problem."""
+        for name, reward in zip(self.names, self.inner, strict=True):
+            chosen = self.select(name, [problem])
+            fault = reward.gold_fault(problem) if chosen is None or len(chosen) else ""
+            if fault:
+                return f"{fault} under {name}"
+        return ""
+
     def __call__(self, completion: Completion, problem: Problem) -> Verdict:
         return self.grade_batch([completion], [problem])[0]
 
