@@ -16,7 +16,8 @@ from rlvr_jax.types import Completion, Problem, Verdict
 
 def named_reward(name: str) -> Reward:
     """The reward of this registry name, or the user's function at "module:function"."""
-    return REWARDS.make("function", path=name) if ":" in name else REWARDS.make(name)
+    is_path = ":" in name or name.endswith(".py")
+    return REWARDS.make("function", path=name) if is_path else REWARDS.make(name)
 
 
 class Wrapper(Reward):

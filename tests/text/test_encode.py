@@ -223,7 +223,7 @@ def test_decode_inverts_encode_completion():
 def test_many_prompts_are_the_single_ones(template, bos):
     tokenizer, format = bos_tokenizer(), PromptFormat(template, bos)
     tokenizer.chat_template = CHAT
-    problems = [problem(), problem("1+1="), problem("<bos>a longer one than the others?")]
+    problems = [problem(), problem("1+1="), problem("a longer one than the others?")]
     rows = encode_prompts(tokenizer, problems, format)
     assert rows == [encode_prompt(tokenizer, p, format) for p in problems]
     assert len({len(row) for row in rows}) == 3  # nothing is padded
