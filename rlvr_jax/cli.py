@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import io
 import os
 import pathlib
+import select
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -41,6 +44,24 @@ COMMANDS = {
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of the console script."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # under LC_ALL=C most characters are missing
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        try:
+            _dispatch(argv)
+        finally:
+            if sys.stdout is not None:  # None: closed from the start
+                sys.stdout.flush()
+    except BrokenPipeError:
+        if not _reader_gone():
+            raise
+        # End as other programs do then, without a word and with the code of SIGPIPE.  A training
+        # run never gets here: its console goes on (console.py).
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
+
+
+def _dispatch(argv: Sequence[str] | None) -> None:
     args = list(sys.argv[1:] if argv is None else argv)
     if not args or args[0] in ("-h", "--help", "help"):
         print(usage())
@@ -73,11 +94,20 @@ def _guarded(command: Callable[[Sequence[str]], int | None], args: Sequence[str]
     try:
         sys.exit(command(args) or 0)
     except (ValueError, OSError, RuntimeError) as error:
+        if isinstance(error, BrokenPipeError) and _reader_gone():
+            raise
         if os.environ.get("RLVR_DEBUG") or not _meant_for_people(error):
             raise
         _fail(str(error))
     except KeyboardInterrupt:
         _fail("interrupted")
+
+
+def _reader_gone() -> bool:
+    """Whether the standard output is a pipe that nobody reads any more: `rlvr list | head -1`."""
+    pipe = select.poll()
+    pipe.register(sys.stdout.fileno(), select.POLLOUT)
+    return any(event & select.POLLERR for _, event in pipe.poll(0))
 
 
 def _meant_for_people(error: Exception) -> bool:

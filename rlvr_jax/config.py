@@ -159,7 +159,10 @@ WITHOUT_EFFECT = (  # (section, key, said of the built run, reason)
     ("shaping", "kimi_after", lambda r: not r.shaping.kimi_length, "kimi_length is 0"),
     ("curriculum", "min_samples", lambda r: not r.curriculum.active, "nothing is left out"),
     ("reference", "reset_optimizer", lambda r: r.reference.mode != "every_n", "not every_n"),
-    ("learner", "max_sampler_gap", lambda r: "rl" not in r.stages, "there is no rl stage"),
+    *(  # max_bad_updates guards the stage of sft as well
+        ("learner", key, lambda r: "rl" not in r.stages, "there is no rl stage")
+        for key in ("minibatches", "epochs", "old_logp", "max_sampler_gap")
+    ),
 )
 
 
@@ -364,7 +367,7 @@ def _check_effects(run: RunConfig, given: Mapping[str, Any]) -> None:
     """Keys that were set but change nothing."""
     for name in ("sft", *RL_ONLY):
         stage = "sft" if name == "sft" else "rl"
-        if name in given and stage not in run.stages:
+        if name in given and name != "learner" and stage not in run.stages:
             raise ValueError(f'config.{name} has no effect: there is no "{stage}" stage')
     for section, key, useless, reason in WITHOUT_EFFECT:
         if key in given.get(section, {}) and useless(run):

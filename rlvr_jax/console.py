@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -101,6 +102,21 @@ def short(value: Any) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
+def silence(file: TextIO) -> None:
+    """Whatever is still written to the file, the rest of its buffer too, goes nowhere."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), file.fileno())
+
+
+class _Screen(RichConsole):
+    """A console whose reader may go away."""
+
+    def on_broken_pipe(self) -> None:
+        """`| head` has read enough: hours of training go on, and write their files."""
+        self.quiet = True
+        silence(self.file)
+
+
 class Console:
     """Live view if `file` is a terminal; else at most one line every `interval` seconds, and
     always a line for each evaluation, each note and the last step of a stage."""
@@ -113,7 +129,7 @@ class Console:
         interval: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ):
-        self._rich = RichConsole(file=file or sys.stdout, highlight=False, soft_wrap=True)
+        self._rich = _Screen(file=file or sys.stdout, highlight=False, soft_wrap=True)
         self._plans = {s.name: s for s in stages}
         self._interval, self._clock, self._last_line = interval, clock, -math.inf
         self._left = TimeLeft(stages, clock)

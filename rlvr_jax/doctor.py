@@ -17,12 +17,14 @@ import numpy as np
 
 from rlvr_jax.checkpoint import CheckpointConfig, Checkpoints
 from rlvr_jax.config import RunConfig
-from rlvr_jax.experience import Extras, make_experience, micro_batches
+from rlvr_jax.experience import Experience, Extras, make_experience, micro_batches
 from rlvr_jax.generate import Address
 from rlvr_jax.invariants import KL_AT_START
 from rlvr_jax.learner import make_optimizer, make_scorer, make_update
+from rlvr_jax.preflight import check_data
 from rlvr_jax.rollout import CHECK, Judged, trained_mask
 from rlvr_jax.setup import open_actor, start_stage, start_state
+from rlvr_jax.text import load_tokenizer
 from rlvr_jax.types import Completion
 
 PROMPTS, GROUP = 4, 4
@@ -42,6 +44,10 @@ def examine(config: RunConfig) -> Iterator[Row]:
     """All checks in turn."""
     train, test = config.task.split("train"), config.task.split("test")
     yield _disjoint(train, test)
+    data = _data(config, train, test)
+    yield data
+    if not data.ok:
+        return  # a prompt that does not fit cannot be sampled from
     with contextlib.ExitStack() as stack:
         actor, model, mesh = open_actor(stack, config, config.sampling)
         problems = [train[i] for i in range(min(PROMPTS, len(train)))]
@@ -71,6 +77,16 @@ def _disjoint(train, test) -> Row:
     some = {str(train[i].prompt) for i in range(min(len(train), 2000))}
     shared = sum(str(test[i].prompt) in some for i in range(min(len(test), 500)))
     return Row("train and test share no prompt", f"{shared} shared", "0", shared == 0)
+
+
+def _data(config: RunConfig, train, test) -> Row:
+    """What a run refuses before its first step."""
+    name = "prompts fit and golds can be read"
+    try:
+        count = check_data(config, load_tokenizer(config.tokenizer), train, test)
+    except ValueError as error:
+        return Row(name, str(error), "all", False)
+    return Row(name, f"{count} problems", "all", True)
 
 
 def _gold(actor, problems) -> Iterator[Row]:
@@ -114,6 +130,8 @@ def _learner(config: RunConfig, model, mesh, state, tx, judged: Judged) -> Itera
         ref_logp=(lambda s, width: scorer(state.base, s, width)) if needs_ref else None,
         extras=_extras(config, model, mesh, state, judged),
     )
+    experience = _made_up(experience)
+    mask = experience.mask_BT
     scored = scorer(state.weights, experience.sequences, mask.shape[1])
     gap = np.abs(np.where(mask, scored - experience.sampler_logp_BT, 0.0))
     limit = config.learner.max_sampler_gap
@@ -129,9 +147,23 @@ def _learner(config: RunConfig, model, mesh, state, tx, judged: Judged) -> Itera
     if needs_ref:
         kl, most = numbers["policy/kl_ref_k3"], KL_AT_START[model.compute_dtype]
         yield Row("KL(policy, reference) is 0 at the start", f"{kl:.1e}", f"<= {most}", kl <= most)
-    finite = numbers["health/nonfinite"] == 0
-    yield Row("the gradient is finite", f"norm {numbers['policy/grad_norm']:.3g}", "finite", finite)
+    norm = numbers["policy/grad_norm"]
+    good = numbers["health/nonfinite"] == 0 and norm > 0
+    yield Row("there is a finite gradient", f"norm {norm:.3g}", "finite, not 0", good)
     yield _restores(after)
+
+
+def _made_up(experience: Experience) -> Experience:
+    """The rollout with advantages of +1 and -1 in turn, and no sampled token masked.
+
+    An untrained policy earns the same everywhere and seldom ends by itself: its own advantages are
+    0, or all its tokens are masked, and what is looked at under them holds of anything.
+    """
+    s = experience.sequences
+    mask_BT = np.arange(experience.mask_BT.shape[1]) < s.length_B[:, None]
+    sign_B = 1.0 - 2.0 * (np.arange(len(s.length_B)) % 2)
+    adv_BT = np.where(mask_BT, sign_B[:, None], 0.0).astype(np.float32)
+    return dataclasses.replace(experience, mask_BT=mask_BT, adv_BT=adv_BT)
 
 
 def _extras(config: RunConfig, model, mesh, state, judged: Judged) -> Extras:

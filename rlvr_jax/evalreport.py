@@ -21,7 +21,8 @@ class EvalReport:
 
     avg: mean accuracy of a sample, avg@k (the same number as pass@1).
     pass_at: unbiased pass@k for k = 1, 2, 4, ... up to the samples per problem.
-    maj: accuracy of the majority vote over the samples; None where no answers were given.
+    maj: accuracy of the majority vote over the samples; None where no sample gave an answer, be it
+        that the reward extracts none.
     reward: mean reward.  lengths: tokens, keys of `LENGTHS`; a mean over nothing is NaN.
     correct_by_problem / samples_by_problem: right and judged samples of every problem, in order,
     from which paired differences between two reports follow.
@@ -66,7 +67,7 @@ class EvalReport:
             samples=k,
             avg=mean_ci(right[kept] / judged[kept], samples=k),
             pass_at={2**i: _pass_estimate(right, judged, 2**i) for i in range(k.bit_length())},
-            maj=None if answers is None else _majority(answers, correct, valid),
+            maj=_majority(answers, correct, valid),
             reward=mean_ci(mean_reward, proportion=False),
             lengths=_lengths(lengths, correct & valid, ~correct & valid, stops == "length"),
             unknown_frac=float(1 - valid.mean()),
@@ -146,8 +147,10 @@ def _pass_estimate(right: np.ndarray, judged: np.ndarray, k: int) -> Estimate:
     return mean_ci([pass_at_k(c, n, k) for c, n in enough], samples=groups)
 
 
-def _majority(answers, correct: np.ndarray, valid: np.ndarray) -> Estimate:
-    """maj@k over the problems with at least one judged sample."""
+def _majority(answers, correct: np.ndarray, valid: np.ndarray) -> Estimate | None:
+    """maj@k over the problems with at least one judged sample; None where nobody voted."""
+    if answers is None or all(answer is None for row in answers for answer in row):
+        return None
     values = []
     for row, right, ok in zip(answers, correct, valid, strict=True):
         kept = [i for i in range(len(row)) if ok[i]]

@@ -19,7 +19,7 @@ class EvalConfig:
 
     problems: int = 128  # the first ones of the test split; fewer if it is smaller
     samples: int = 4  # completions of each
-    every: int = 50  # steps between evaluations during training; 0 = only before and after
+    every: int = 50  # steps of any stage, sft too, between evaluations; 0 = only before and after
     batch: int = 128  # prompts decoded at a time
     show: int = 8  # problems whose first completion goes to samples.jsonl, the same every time
 

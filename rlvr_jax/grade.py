@@ -61,6 +61,7 @@ class Grades:
 
     fewest, k: judged samples of the smallest and the largest problem that has any.
     empty, unjudged: problems without a response, and with none that could be judged.
+    maj, weighted: None where no response gave an answer, be it that the reward extracts none.
     best_of, weighted: None without scores.  agreement: with the labels, None without.
     reasons: why answers were wrong or could not be judged, counted.
     """
@@ -73,7 +74,7 @@ class Grades:
     k: int
     avg: Estimate
     pass_at: Mapping[int, Estimate]
-    maj: Estimate
+    maj: Estimate | None
     best_of: Estimate | None
     weighted: Estimate | None
     agreement: Estimate | None
@@ -243,6 +244,7 @@ def summarise(groups: Sequence[Group], verdicts: Sequence[Sequence[Verdict]]) ->
     kept = [group for group in judged if group["correct"]]
     counts = [len(group["correct"]) for group in kept] or [0]
     every = [verdict for row in verdicts for verdict in row]
+    voted = any(answer is not None for group in kept for answer in group["answers"])
     scored = bool(kept) and all(group["scores"] is not None for group in kept)
     bounded = scored and all(0 <= s <= 1 for group in kept for s in group["scores"])
     rates = [sum(g["correct"]) / len(g["correct"]) for g in kept]
@@ -255,9 +257,9 @@ def summarise(groups: Sequence[Group], verdicts: Sequence[Sequence[Verdict]]) ->
         k=max(counts),
         avg=mean_ci(rates, samples=max(1, sum(counts) // len(counts))),
         pass_at={2**i: _pass_at(kept, 2**i) for i in range(max(counts).bit_length())},
-        maj=mean_ci([maj_at_k(g["answers"], g["correct"]) for g in kept]),
+        maj=mean_ci([maj_at_k(g["answers"], g["correct"]) for g in kept]) if voted else None,
         best_of=mean_ci([best_of_n(g["scores"], g["correct"]) for g in kept]) if scored else None,
-        weighted=mean_ci([_weighted(g, bounded) for g in kept]) if scored else None,
+        weighted=mean_ci([_weighted(g, bounded) for g in kept]) if scored and voted else None,
         agreement=_agreement(kept),
         unknown=sum(verdict.status == "unknown" for verdict in every),
         reasons=Counter(v.reason for v in every if v.status != "scored"),

@@ -33,6 +33,11 @@ def check_update(
     where = f"step {step}, update {index + 1}"
     if index == 0:
         gap = metrics["mismatch/abs_mean"]
+        if not math.isfinite(gap):
+            raise InvariantError(
+                f"{where}: the log-probs of the sampler or the scorer are not finite (their gap is "
+                f"{gap}): the parameters have grown beyond all bounds, or held such numbers before"
+            )
         if not gap <= config.learner.max_sampler_gap:
             raise InvariantError(
                 f"{where}: log-probs of sampler and scorer differ by {gap:.3g} nats a token on "
@@ -45,6 +50,16 @@ def check_update(
             raise InvariantError(
                 f"{where}: KL(policy, reference) is {kl:.3g} although they should be equal"
             )
+    check_finite(config, where, metrics, state)
+
+
+def check_finite(
+    config: RunConfig, where: str, metrics: dict[str, float], state: TrainState
+) -> None:
+    """The gradient must be finite: what every stage asks of its updates.
+
+    A few refused updates pass (the parameters stay as they were); max_bad_updates in a row do not.
+    """
     if metrics["health/nonfinite"] and int(state.bad_steps) >= config.learner.max_bad_updates:
         raise InvariantError(
             f"{where}: the gradient was not finite {int(state.bad_steps)} times in a row "

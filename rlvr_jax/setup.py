@@ -33,6 +33,7 @@ from rlvr_jax.models import transformer
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.hf import load_params
 from rlvr_jax.models.lora import init_adapters, join, merge
+from rlvr_jax.preflight import check_data
 from rlvr_jax.reference import Reference
 from rlvr_jax.rewards import make_grader
 from rlvr_jax.rollout import Actor, Judged
@@ -213,6 +214,7 @@ def open_run(config: RunConfig, workdir: str):
         raise ValueError("the task has an empty split; training and evaluation need problems")
     tokenizer = load_tokenizer(config.tokenizer)
     model, mesh = resolve_model(config, tokenizer), make_mesh(config.mesh)
+    check_data(config, tokenizer, train, test)  # before the folder is bound to a config
     claim_workdir(workdir, to_json(config))
     plans = [StagePlan(name, stage_steps(config, name)) for name in config.stages]
     with contextlib.ExitStack() as stack:

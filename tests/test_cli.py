@@ -1,12 +1,17 @@
 """Every error a user can cause: one clear line on stderr, exit code 2, no traceback."""
 
+import io
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import types
 
 import pytest
+
+from rlvr_jax import cli
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TINY = ROOT / "tests" / "recipes" / "tiny.py"
@@ -137,6 +142,40 @@ def test_user_function_trains(tmp_path):
 def test_unwritable_workdir(tmp_path):
     (tmp_path / "w").write_text("a file, not a folder")
     assert "w" in complaint(run(tmp_path))
+
+
+@pytest.mark.parametrize("buffering", [1, -1], ids=["by lines", "in one piece"])
+@pytest.mark.parametrize("args", [["--help"], ["list", "losses"], ["run", "--help"]])
+def test_output_that_nobody_reads_ends_the_command_without_a_word(
+    args, buffering, monkeypatch, capfd
+):
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w", buffering=buffering) as out, pytest.raises(SystemExit) as done:
+        monkeypatch.setattr(sys, "stdout", out)
+        cli.main(args)
+    assert done.value.code == 128 + signal.SIGPIPE
+    assert capfd.readouterr().err == ""
+
+
+def test_another_broken_pipe_is_told(monkeypatch, capsys):
+    def breaks(args):
+        raise BrokenPipeError(32, "of a worker")
+
+    monkeypatch.setattr(cli, "COMMANDS", {"run": cli.Command("breaks:breaks", "")})
+    monkeypatch.setitem(sys.modules, "breaks", types.SimpleNamespace(breaks=breaks))
+    monkeypatch.setattr(cli, "_reader_gone", lambda: False)  # the captured output is no pipe
+    with pytest.raises(SystemExit) as done:
+        cli.main(["run"])
+    assert done.value.code == 2 and "of a worker" in capsys.readouterr().err
+
+
+def test_a_terminal_without_the_characters_gets_others(monkeypatch):
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(cli, "usage", lambda: "caf\u00e9 \u2588")
+    cli.main(["--help"])
+    assert out.buffer.getvalue() == b"caf? ?\n"
 
 
 def test_help_is_for_people():

@@ -118,6 +118,13 @@ def test_what_cannot_be_meant_is_refused(changes, said):
         build(quick(**changes))
 
 
+def test_the_guard_of_updates_is_the_one_learner_key_of_a_warm_up_alone():
+    alone = {"task": {"name": "arithmetic"}, "stages": ("sft",)}
+    assert build(alone | {"learner": {"max_bad_updates": 2}}).learner.max_bad_updates == 2
+    with pytest.raises(ValueError, match="learner.epochs has no effect: there is no rl stage"):
+        build(alone | {"learner": {"epochs": 2}})
+
+
 def test_plain_dicts_are_checked_like_config_dicts():
     with pytest.raises(ValueError, match="eps_high"):
         build({"task": {"name": "arithmetic"}, "loss": {"name": "clipped", "eps_hihg": 0.3}})

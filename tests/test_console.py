@@ -1,6 +1,7 @@
 """The console: few plain lines in a pipe, a live view on a terminal, never the model's codes."""
 
 import io
+import os
 
 import pytest
 
@@ -89,6 +90,20 @@ def test_a_long_line_in_a_pipe_is_not_wrapped():
     out = io.StringIO()
     Console(STAGES, out).note("word " * 100)
     assert len(out.getvalue().splitlines()) == 1
+
+
+def test_a_reader_who_goes_away_does_not_end_the_run():
+    """`rlvr run ... | head -3`: what is printed after that goes nowhere."""
+    read, write = os.pipe()
+    with open(write, "w") as out, open(read) as reader:
+        console = Console([StagePlan("rl", 9)], out)
+        console.note("first")
+        assert reader.readline() == "first\n"
+        reader.close()
+        console.note("second")
+        console.evaluation("third")
+        console.step("rl", 9, {"reward/mean": 1.0})
+        console.close()
 
 
 class Terminal(io.StringIO):

@@ -47,6 +47,13 @@ def test_pass_at_k_uses_powers_of_two_up_to_the_samples():
     assert report.maj is None and math.isnan(report.lengths["correct"])
 
 
+def test_without_any_vote_there_is_no_majority():
+    silent = build(answers=[[None] * 4] * 3)
+    assert silent.maj is None and "eval/test/maj@4" not in silent.metrics("test")
+    assert EvalReport.from_json(silent.to_json()).maj is None
+    assert build(answers=[[None] * 4] * 2 + [[None] * 3 + ["7"]]).maj.value == 0.0
+
+
 def test_one_sample_per_problem():
     column = CORRECT[:, :1]
     report = EvalReport.build(column, column * 1.0, LENGTHS[:, :1], [["eos"]] * 3)

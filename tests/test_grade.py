@@ -50,6 +50,13 @@ def test_estimates_by_hand(file):
     assert "left out" not in text
 
 
+def test_without_any_answer_there_is_no_majority(file):
+    rows = [dict(row, samples=["well", "well", "well"]) for row in ROWS]
+    grades = run(file(rows), score="rm")
+    assert grades.maj is None and grades.weighted is None and grades.best_of.value == 0.0
+    assert "maj@" not in grade.format_grades(grades)
+
+
 def test_unequal_and_missing_samples_are_told(file):
     rows = [dict(ROWS[0], samples=["#### 7", "#### 8"]), dict(ROWS[1], samples=["#### 2"])]
     rows += [{"question": "5+5", "gold": 10, "samples": []}]

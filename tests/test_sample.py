@@ -212,6 +212,14 @@ def test_plain_prompts_know_nothing_of_each_other(capsys):
     assert asked == ["2+3", "and one"] and t.turns == []
 
 
+def test_characters_the_tokenizer_lacks_are_told(capsys):
+    t, asked = talk(["5", "6"], "none")
+    t.reply("2\u4e2d\u4e2d")
+    assert capsys.readouterr().err == '(the tokenizer has no token for U+4E2D "\u4e2d")\n'
+    t.reply("2+3")
+    assert capsys.readouterr().err == "" and asked[0] == "2<unk><unk>"
+
+
 class Bytes:
     """A tokenizer of bytes."""
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
+
 from rlvr_jax.analysis.run_folder import Run
 
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """found: what the run shows, as text.  meaning: what would be bad, and why."""
+    """good: None where the run does not tell.  found: what the run shows, as text.  meaning: what
+    would be bad, and why."""
 
     name: str
-    good: bool
+    good: bool | None
     found: str
     meaning: str
 
@@ -22,17 +25,31 @@ def _last_tenth(run: Run, stage: str, name: str) -> float | None:
     return float(values[-max(1, len(values) // 10) :].mean()) if len(values) else None
 
 
+def _refused(run: Run, stage: str) -> Check:
+    """No update was refused: the one check that every stage owes, so its absence is told too."""
+    name, meaning = "finite updates", "any update refused because a number was not finite"
+    shares = run.series(stage, "health/nonfinite")[1]
+    if not len(shares):
+        return Check(name, None, "not known", meaning)
+    return Check(name, not shares.any(), f"refused in {np.count_nonzero(shares)} steps", meaning)
+
+
+def _gap(run: Run, stage: str) -> Check | None:
+    """Sampler and trainer compute one model; a step whose gap was not finite (null) is none."""
+    name, meaning = "sampler/trainer log-prob gap", "above 0.05: they do not compute one model"
+    rows = [r for r in run.metrics if r["stage"] == stage and "mismatch/abs_max" in r]
+    gaps = [r["mismatch/abs_max"] for r in rows]
+    if None in gaps:
+        return Check(name, False, f"not finite in {gaps.count(None)} steps", meaning)
+    if not gaps:
+        return None
+    return Check(name, max(gaps) <= 0.05, f"{max(gaps):.1e} at most", meaning)
+
+
 def checks(run: Run, stage: str) -> list[Check]:
-    """The checks for which the stage logged the numbers."""
-    found: list[Check] = []
-    refused = run.total(stage, "health/nonfinite")
-    meaning = "any update refused because a number was not finite"
-    found.append(Check("finite updates", refused == 0, f"{refused:.0f} refused", meaning))
-    gaps = run.series(stage, "mismatch/abs_max")[1]
-    if len(gaps):
-        meaning = "above 0.05: sampler and trainer do not compute one model"
-        text = f"{gaps.max():.1e} at most"
-        found.append(Check("sampler/trainer log-prob gap", gaps.max() <= 0.05, text, meaning))
+    """Whether updates were finite, and the checks for which the stage logged the numbers."""
+    gap = _gap(run, stage)
+    found = [_refused(run, stage)] + ([gap] if gap else [])
     limits = (
         ("answers the checker could not judge", "verifier/unknown_frac", 0.05, "faults"),
         ("completions cut off at the limit", "len/truncated_frac", 0.05, "the limit is too small"),

@@ -106,7 +106,8 @@ eval/<set>/ci95_lo | share | 95 % interval of avg@k, lower end |
 eval/<set>/ci95_hi | share | 95 % interval of avg@k, upper end |
 eval/<set>/pass@<k> | share | problems; unbiased | large k falling while pass@1 rises: diversity
     is lost
-eval/<set>/maj@<k> | share | problems; majority of k samples | below avg@k
+eval/<set>/maj@<k> | share | problems; majority of k samples; absent where none gives an answer
+    | below avg@k
 eval/<set>/reward | reward | judged samples |
 eval/<set>/unknown_frac | share | samples the checker could not judge | above 0.05
 eval/<set>/len_mean | tokens | completions |

@@ -100,9 +100,14 @@ def stage_table(stages: Sequence[Row]) -> str:
 
 def checks_table(checks: Sequence[Check]) -> str:
     """What the run says about its own health."""
+    marks = {
+        True: '<span class="ok">✓</span>',
+        False: '<span class="bad">!</span>',
+        None: '<span class="dim">?</span>',
+    }
     rows = [
         (
-            '<span class="ok">✓</span>' if check.good else '<span class="bad">!</span>',
+            marks[check.good],
             escape(check.name),
             escape(check.found),
             f'<span class="dim">{escape(check.meaning)}</span>',

@@ -28,6 +28,7 @@ def main(args: Sequence[str]) -> int:
     flags.parse(values, args, __doc__, ("workdir",))
     flags.prepare_process()
     from rlvr_jax.evaluate import evaluate
+    from rlvr_jax.preflight import check_golds, check_prompts, part_of
     from rlvr_jax.setup import open_actor, restore_params
 
     workdir = pathlib.Path(values.workdir)
@@ -39,8 +40,11 @@ def main(args: Sequence[str]) -> int:
         sampling = dataclasses.replace(sampling, temperature=values.temperature)
     with contextlib.ExitStack() as stack:
         actor, model, mesh = open_actor(stack, config, sampling)
-        index, params = restore_params(config, model, mesh, workdir)
         test = config.task.split("test")
+        part = part_of("test", test, settings.problems)
+        check_prompts(config, actor.tokenizer, part)
+        check_golds(config.reward, part)
+        index, params = restore_params(config, model, mesh, workdir)
         problems = [test[i] for i in range(min(len(test), settings.problems))]
         report, _ = evaluate(actor, params, problems, settings, config.seed)
     print(f"checkpoint {index}, {report.problems} problems x {report.samples} samples")

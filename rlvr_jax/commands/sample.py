@@ -98,7 +98,7 @@ class Talk:
 
     def reply(self, prompt: str) -> str:
         """Write the reply to the standard output as it comes, and return it."""
-        from rlvr_jax.text import encode_prompt
+        from rlvr_jax.text import encode_prompt, name_characters, unknown_characters
         from rlvr_jax.text.stream import TextStream
         from rlvr_jax.types import Problem
 
@@ -106,6 +106,9 @@ class Talk:
         asked = [*self.turns, {"role": "user", "content": prompt}]
         problem = Problem(prompt=tuple(asked) if chat else prompt, answer="", index=self.count)
         ids = encode_prompt(self.tokenizer, problem, self.format)
+        strange = name_characters(unknown_characters(self.tokenizer, prompt))
+        if strange:
+            print(f"(the tokenizer has no token for {strange})", file=sys.stderr)
         stream = TextStream(self.tokenizer, self.stop_ids)
         samples = self.sample(ids, self.count, stream)
         _write(stream.finish(samples.tokens_BT[0, : samples.length_B[0]]) + "\n")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlvr_jax.experience import AggregationConfig, Experience, micro_batches
+from rlvr_jax.invariants import check_finite
 from rlvr_jax.learner import (
     TrainState,
     make_optimizer,
@@ -47,11 +48,13 @@ def sft(run: Run, state: TrainState, place: Place) -> TrainState:
             aggregation = AggregationConfig("token_mean")
             micro = micro_batches(batch, aggregation, c.pack, run.mesh, objective)
             state, numbers = update(state, micro)
+            check_finite(c, f"step {step} of {stage}", numbers, state)
         place.step = step
         metrics = {
             "sft/loss": numbers["policy/loss"],
             "sft/grad_norm": numbers["policy/grad_norm"],
             "sft/lr": float(schedule(step - 1)),
+            "health/nonfinite": numbers["health/nonfinite"],
             "data/tokens": int(batch.mask_BT.sum()),
             "data/epoch": place.cursor / len(run.train),
             "perf/train_tok_s": int(batch.mask_BT.sum()) / log.clock.spent("update"),

@@ -15,6 +15,11 @@ from rlvr_jax.types import Completion, Problem, Verdict
 
 REWARDS = Registry("reward")
 
+# An answer in every place where one is looked for (extract.py).
+PLAIN = Completion(
+    text="The answer is 0.\n#### 0\n\\boxed{0}\n<answer>0</answer>", token_ids=(0,), num_tokens=1
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Example:
@@ -71,6 +76,24 @@ class Reward:
     def quick(self, completion: Completion, problem: Problem) -> Verdict | None:
         """The verdict where it can be had in bounded time without a worker, else None."""
         return None
+
+    def gold_fault(self, problem: Problem) -> str:
+        """Why no answer to the problem could be judged, "" where one can: the gold is unreadable.
+
+        Asked of every problem of the data before a run begins, so only what is cheap is asked: how
+        the reward judges a plain answer, without a worker.  A reward that judges in workers says
+        nothing by default (its `quick` does not know), nor does one that takes whole batches.
+        """
+        if self.whole_batch:
+            return ""
+        try:
+            verdict = self.quick(PLAIN, problem) if self.in_worker else self(PLAIN, problem)
+        except Exception as error:  # what the grader would count as "could not tell", every time
+            return f"{type(error).__name__}: {error}"
+        if verdict is None or verdict.status != "unknown":
+            return ""
+        gold = problem.answer if verdict.gold is None else verdict.gold
+        return f"{gold!r:.80} ({verdict.reason})"
 
     @classmethod
     def example(cls) -> Example:

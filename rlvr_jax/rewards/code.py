@@ -103,6 +103,14 @@ class Code(Reward):
     def warm_up(self) -> None:
         _box(self.limits, self.isolation)
 
+    def gold_fault(self, problem: Problem) -> str:
+        """The tests are parsed; nothing is run."""
+        try:
+            parse_plan(problem)
+        except Exception as error:  # a fault of the data, whatever it raises
+            return str(error)
+        return ""
+
     def quick(self, completion: Completion, problem: Problem) -> Verdict | None:
         """Without code there is nothing to run."""
         code = last_code(final_text(completion.text))

@@ -111,6 +111,12 @@ class Route(Wrapper):
         named = self.rewards + ((self.default,) if self.default else ())
         return tuple(dict.fromkeys(named))
 
+    def gold_fault(self, problem: Problem) -> str:
+        """Also where no reward is chosen."""
+        if not self.choose(problem):
+            return f"column {self.column!r} is {problem.meta.get(self.column)!r} (no_route)"
+        return super().gold_fault(problem)
+
     def choose(self, problem: Problem) -> str:
         """The name of the problem's reward, "" where there is none."""
         value = str(problem.meta.get(self.column))

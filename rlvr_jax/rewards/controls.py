@@ -19,6 +19,7 @@ from rlvr_jax.rewards.wrapper import Wrapper, named_reward
 from rlvr_jax.types import Completion, Problem, Verdict
 
 KINDS = ("random", "always", "never", "incorrect", "format_only", "flip", "label_noise", "majority")
+GOLD_KINDS = ("incorrect", "flip", "label_noise")
 
 
 @REWARDS.register("control")
@@ -55,6 +56,10 @@ class Control(Wrapper):
     def names(self) -> tuple[str, ...]:
         return (self.reward,)
 
+    def gold_fault(self, problem: Problem) -> str:
+        """Of the kinds that look at the gold: the others may do without one."""
+        return super().gold_fault(problem) if self.kind in GOLD_KINDS else ""
+
     def prepare(self, problems: Sequence[Problem]) -> Sequence[Problem]:
         if self.kind != "label_noise":
             return problems
@@ -83,7 +88,7 @@ class Control(Wrapper):
     def _one(
         self, completion: Completion, problem: Problem, verdict: Verdict, leaders: dict
     ) -> Verdict:
-        if verdict.status == "unknown" and self.kind in ("incorrect", "flip", "label_noise"):
+        if verdict.status == "unknown" and self.kind in GOLD_KINDS:
             return verdict
         pays = float(self._pays(completion, problem, verdict, leaders))
         parts = {"correct": pays, "accuracy": float(verdict.correct)}

@@ -7,6 +7,7 @@ It runs in a worker process with a deadline.  Whatever it does wrong stops the r
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import functools
 import importlib
@@ -15,8 +16,9 @@ import inspect
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 
+from rlvr_jax.registry import nearest
 from rlvr_jax.rewards.base import REWARDS, Example, Reward
 from rlvr_jax.types import Completion, Problem, Verdict
 
@@ -32,15 +34,40 @@ def load_function(path: str) -> Callable:
 
     ValueError if the path has another form or there is no such file, module or function.
     """
-    place, colon, name = path.rpartition(":")
-    if not colon or not place or not name:
-        raise ValueError(
-            f'reward function: path must be "module:function" or "file.py:function", got "{path}"'
-        )
-    function = getattr(_module(place), name, None)
+    check_path("reward function", path)
+    place, _, name = path.rpartition(":")
+    module = _module(place)
+    function = getattr(module, name, None)
     if not callable(function):
-        raise ValueError(f'reward function: "{place}" has no function "{name}"')
+        there = [n for n, value in vars(module).items() if callable(value)]
+        raise ValueError(
+            f'reward function: "{place}" has no function "{name}"{nearest(name, there)}'
+        )
     return function
+
+
+def check_path(entry: str, path: str) -> None:
+    """ValueError unless `path` has the form of an import path and names a file that is there."""
+    place, colon, name = path.rpartition(":")
+    if not (colon and place and name):
+        file = path.rstrip(":")
+        hint = f"; say {file}:<function>{functions_in(file)}" if file.endswith(".py") else ""
+        raise ValueError(
+            f'{entry}: path must be "module:function" or "file.py:function", got "{path}"{hint}'
+        )
+    if place.endswith(".py") and not os.path.isfile(place):
+        raise ValueError(f'{entry}: there is no file "{place}"')
+
+
+def functions_in(file: str) -> str:
+    """The functions a file defines, for a hint; it is read and not run."""
+    try:
+        with open(file, encoding="utf-8") as source:
+            body = ast.parse(source.read()).body
+    except (OSError, ValueError, SyntaxError):
+        return ""
+    names = [node.name for node in body if isinstance(node, ast.FunctionDef)]
+    return f" (it defines: {', '.join(names)})" if names else ""
 
 
 def _module(place: str):
@@ -49,13 +76,19 @@ def _module(place: str):
             return importlib.import_module(place)
         except ModuleNotFoundError as error:
             raise ValueError(f'reward function: cannot import "{place}": {error}') from error
-    if not os.path.isfile(place):
-        raise ValueError(f'reward function: there is no file "{place}"')
     spec = importlib.util.spec_from_file_location(os.path.basename(place)[:-3], place)
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(spec.name, module)
     spec.loader.exec_module(module)
     return module
+
+
+def number(value: object) -> float:
+    """What a user's function returned as a float; NaN where it is no number (text is none)."""
+    try:
+        return math.nan if isinstance(value, str | bytes) else float(value)
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def _arguments(completions: Sequence[Completion], problems: Sequence[Problem]) -> dict:
@@ -97,13 +130,7 @@ class UserFunction(Reward):
     memory_mb = 0
 
     def __post_init__(self):
-        place, colon, name = self.path.rpartition(":")
-        if not (place and colon and name):
-            raise ValueError(
-                f'function: path must be "module:function" or "file.py:function", got "{self.path}"'
-            )
-        if place.endswith(".py") and not os.path.isfile(place):
-            raise ValueError(f'function: there is no file "{place}"')
+        check_path("function", self.path)
         if not self.deadline_s > 0:
             raise ValueError(f"function: deadline_s must be positive, got {self.deadline_s}")
 
@@ -125,6 +152,8 @@ class UserFunction(Reward):
             given = {p.name: given[p.name] for p in named if p.name in given}
         values = function(**given)
         try:
+            if isinstance(values, str | bytes | Mapping | Set):  # have items too, but no rewards
+                raise TypeError
             values = list(values)
         except TypeError:
             kind = type(values).__name__
@@ -138,10 +167,7 @@ class UserFunction(Reward):
     def _verdict(self, value: object, at: int) -> Verdict:
         if value is None:
             return Verdict(status="unknown", reason="function_none", stage="function")
-        try:
-            score = float(value)
-        except (TypeError, ValueError):
-            score = math.nan
+        score = number(value)
         if not math.isfinite(score):
             raise ValueError(f"{self.label} returned {value!r} at place {at}: no finite number")
         return Verdict(status="scored", score=score, stage="function")

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 
 from rlvr_jax.rewards.base import REWARDS, Example, Reward
-from rlvr_jax.rewards.user_function import load_function
+from rlvr_jax.rewards.user_function import check_path, load_function, number
 from rlvr_jax.types import Completion, Problem, Verdict
 
 
@@ -40,14 +39,7 @@ class VerlFunction(Reward):
     memory_mb = 0
 
     def __post_init__(self):
-        place, colon, name = self.path.rpartition(":")
-        if not (place and colon and name):
-            raise ValueError(
-                'verl_function: path must be "module:function" or "file.py:function", '
-                f'got "{self.path}"'
-            )
-        if place.endswith(".py") and not os.path.isfile(place):
-            raise ValueError(f'verl_function: there is no file "{place}"')
+        check_path("verl_function", self.path)
         if not self.deadline_s > 0:
             raise ValueError(f"verl_function: deadline_s must be positive, got {self.deadline_s}")
 
@@ -68,10 +60,7 @@ class VerlFunction(Reward):
             extra_info=problem.meta.get("extra_info"),
         )
         fields = dict(result) if isinstance(result, dict) else {"score": result}
-        try:
-            score = float(fields.pop("score"))
-        except (KeyError, TypeError, ValueError):
-            score = math.nan
+        score = number(fields.pop("score", None))
         if not math.isfinite(score):
             raise ValueError(f"{self.label} returned {result!r:.80}: no finite score")
         numbers = (int, float, bool)

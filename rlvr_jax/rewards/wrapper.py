@@ -16,7 +16,8 @@ from rlvr_jax.types import Completion, Problem, Verdict
 
 def named_reward(name: str) -> Reward:
     """The reward of this registry name, or the user's function at "module:function"."""
-    return REWARDS.make("function", path=name) if ":" in name else REWARDS.make(name)
+    is_path = ":" in name or name.endswith(".py")
+    return REWARDS.make("function", path=name) if is_path else REWARDS.make(name)
 
 
 class Wrapper(Reward):
@@ -49,6 +50,15 @@ class Wrapper(Reward):
         """One verdict a completion from `verdicts[inner reward][completion]`, which is None where
         `select` left the completion out."""
         raise NotImplementedError
+
+    def gold_fault(self, problem: Problem) -> str:
+        """That of the first inner reward with one, of those that grade the problem."""
+        for name, reward in zip(self.names, self.inner, strict=True):
+            chosen = self.select(name, [problem])
+            fault = reward.gold_fault(problem) if chosen is None or len(chosen) else ""
+            if fault:
+                return f"{fault} under {name}"
+        return ""
 
     def __call__(self, completion: Completion, problem: Problem) -> Verdict:
         return self.grade_batch([completion], [problem])[0]

@@ -22,15 +22,27 @@ TASKS = Registry("task")
 
 SplitName = Literal["train", "test"]
 TEST_SHARE = 0.2  # share of a generator's problem space that belongs to the test split
+PREVIEW = 64  # problems of a generator that are looked at before a run begins
 MAX_DRAWS = 10_000  # draws after which a generator gives up on one problem
 
 
 class Split(Protocol):
-    """A fixed, random-access sequence of problems (a grain RandomAccessDataSource)."""
+    """A fixed, random-access sequence of problems (a grain RandomAccessDataSource).
+
+    preview: how many problems, from the first on, are looked at before a run begins: all that come
+        from a file, some of a generator's.
+    """
+
+    @property
+    def preview(self) -> int: ...
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int) -> Problem: ...
+
+    def where(self, index: int) -> str:
+        """How messages call the place of a problem: "train.jsonl:7"."""
+        ...
 
     def fingerprint(self) -> str:
         """sha256 (hex) of what determines the problems: file contents or the generator."""
@@ -83,6 +95,15 @@ class GeneratedSplit:
         if not 0 <= index < self.size:
             raise IndexError(f"problem {index} of a split of {self.size}")
         return self._test[index] if self.name == "test" else self._train(index)
+
+    @property
+    def preview(self) -> int:
+        """The whole test split, which is drawn at once anyway; the first problems to train on."""
+        return self.size if self.name == "test" else min(self.size, PREVIEW)
+
+    def where(self, index: int) -> str:
+        """The problem's number."""
+        return f"problem {index}"
 
     def fingerprint(self) -> str:
         """Of the configuration and the first problems, so that a changed generator shows."""

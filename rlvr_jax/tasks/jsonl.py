@@ -35,10 +35,12 @@ class RowSplit:
 
     problems: in the order of the file, `index` counting from 0.
     digest: fingerprint of the rows' source and of the options that shape the problems.
+    places: where each problem stands, "file:line".
     """
 
     problems: Sequence[Problem]
     digest: str
+    places: Sequence[str]
 
     def __len__(self) -> int:
         return len(self.problems)
@@ -47,6 +49,15 @@ class RowSplit:
         if not 0 <= index < len(self.problems):
             raise IndexError(f"problem {index} of a split of {len(self.problems)}")
         return self.problems[index]
+
+    @property
+    def preview(self) -> int:
+        """All of them: they are in memory."""
+        return len(self.problems)
+
+    def where(self, index: int) -> str:
+        """File and line."""
+        return self.places[index]
 
     def fingerprint(self) -> str:
         """sha256 (hex) of the file's content and the options that shape the problems."""
@@ -161,7 +172,7 @@ def make_split(
         raise ValueError(f"{source}: no problem is left for this split")
     kept = rows[:limit] if limit else rows
     problems = [dataclasses.replace(make(row), index=i) for i, row in enumerate(kept)]
-    return RowSplit(problems, digest)
+    return RowSplit(problems, digest, [row.where for row in kept])
 
 
 def without(rows: Sequence[Row], held_out: Sequence[Row], column: str) -> Sequence[Row]:

@@ -31,6 +31,15 @@ class Shots:
         problem = self.split[self.first + index % self.shots]
         return dataclasses.replace(problem, index=index)
 
+    @property
+    def preview(self) -> int:
+        """The different ones."""
+        return min(self.shots, self.size)
+
+    def where(self, index: int) -> str:
+        """Where the inner task has it."""
+        return self.split.where(self.first + index % self.shots)
+
     def fingerprint(self) -> str:
         """Of the inner split and the choice."""
         return content_hash([self.split.fingerprint(), self.first, self.shots, self.size])

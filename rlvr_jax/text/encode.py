@@ -76,18 +76,26 @@ def encode_prompt(
     ValueError: messages without template "chat", "chat" without a chat template or with one that
     refuses the messages, bos "always" without a BOS token, a BOS token in the middle of the prompt.
     """
+    return encode_prompts(tokenizer, [problem], format)[0]
+
+
+def encode_prompts(
+    tokenizer: PreTrainedTokenizerBase, problems: Sequence[Problem], format: PromptFormat
+) -> list[list[int]]:
+    """The token ids of many prompts, each as by `encode_prompt`, in a fraction of the time."""
     if format.template == "chat":
-        ids = _render_chat(tokenizer, problem, format.system)
+        rows = [_render_chat(tokenizer, p, format.system) for p in problems]
         adds = False  # the chat template writes it
     else:
         text = TEMPLATES.get(format.template, format.template)
-        text = text.replace("{prompt}", _plain_prompt(problem, format.template))
-        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        texts = [text.replace("{prompt}", _plain_prompt(p, format.template)) for p in problems]
+        rows = tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
         adds = format.bos == "auto" and _adds_bos(tokenizer)
-    ids = _one_bos(list(ids), tokenizer, format.bos, adds)
-    if not ids:
-        raise ValueError(f"problem {problem.index} has an empty prompt")
-    return ids
+    rows = [_one_bos(list(ids), tokenizer, format.bos, adds) for ids in rows]
+    for problem, ids in zip(problems, rows, strict=True):
+        if not ids:
+            raise ValueError(f"problem {problem.index} has an empty prompt")
+    return rows
 
 
 def encode_completion(tokenizer: PreTrainedTokenizerBase, text: str, eos: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+HUB_TIMEOUT_S = 10.0
 _PROBE = "20260101"  # content that no template writes by itself
 
 
@@ -35,18 +37,40 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
         raise ValueError(f'no tokenizer folder "{name}" (allowed: "char", a folder, a hub name)')
     if not folder.is_dir() and nearest(name, ["char"]):  # not worth a minute of hub retries
         raise ValueError(f'no tokenizer "{name}"{nearest(name, ["char"])}')
+    silent = not folder.is_dir() and hub_is_silent(name)
     try:
         return load_transformers().AutoTokenizer.from_pretrained(
-            str(folder) if folder.is_dir() else name
+            str(folder) if folder.is_dir() else name, local_files_only=silent
         )
     # What the hub client raises differs by cause: OSError (missing, no network), ValueError
     # (unknown tokenizer class), KeyError and ImportError (a dependency of that class).
     except (OSError, ValueError, KeyError, ImportError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if silent:
+            reason = "the hub does not answer, and this machine holds no copy of it"
         raise ValueError(
             f'no tokenizer "{name}" (allowed: "char", a folder that holds tokenizer files, '
             f"a hub name): {reason}"
         ) from error
+
+
+@functools.cache
+def hub_is_silent(name: str) -> bool:
+    """Whether the hub cannot be reached, by one request; what it says of `name` does not matter.
+
+    The loaders ask for one file after the other and try each six times over, which without a
+    network takes a minute and a half until a misspelt name is an error.
+    """
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=HUB_TIMEOUT_S)
+    except (HfHubHTTPError, ValueError):  # it answered; or the name cannot be one, says the loader
+        return False
+    except Exception:  # of whichever HTTP library the client is built on; offline mode
+        return True
+    return False
 
 
 def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
@@ -118,7 +142,8 @@ def _generation_config_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
         from transformers.utils import cached_file
 
         try:
-            path = Path(cached_file(name, "generation_config.json"))
+            kept = {"local_files_only": hub_is_silent(name)}
+            path = Path(cached_file(name, "generation_config.json", **kept))
         except OSError as error:  # the hub holds no such file, or cannot be reached
             log.warning("no generation_config.json of %s: %s", name, str(error).splitlines()[0])
             return []

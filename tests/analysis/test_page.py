@@ -59,7 +59,9 @@ def test_a_stage_without_numbers_says_so():
 
 
 def test_checks_show_good_and_bad():
-    text = page.checks_table([Check("a", True, "1", "x"), Check("b", False, "2", "y")])
+    unknown = Check("c", None, "not known", "z")
+    text = page.checks_table([Check("a", True, "1", "x"), Check("b", False, "2", "y"), unknown])
+    assert text.count(">?</span>") == 1
     assert text.count('class="ok"') == 1 and text.count('class="bad"') == 1
 
 

@@ -1,5 +1,6 @@
 """Reading run folders: finished, half finished, damaged."""
 
+import json
 import shutil
 
 import numpy as np
@@ -71,6 +72,27 @@ def test_null_metrics_are_left_out_of_a_series(tmp_path):
     run = read_run(tmp_path)
     np.testing.assert_array_equal(run.series("rl", "x"), [[2], [3.0]])
     assert run.total("rl", "x") == 3 and len(run.series("rl", "y")[0]) == 0
+
+
+def found(tmp_path, *rows):
+    """name -> (good, what was found) of a run with these rows of rl."""
+    lines = [json.dumps({"step": i, "stage": "rl"} | row) for i, row in enumerate(rows, 1)]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    return {check.name: (check.good, check.found) for check in checks(read_run(tmp_path), "rl")}
+
+
+def test_what_was_not_logged_is_not_known(tmp_path):
+    name = "finite updates"
+    assert found(tmp_path, {"x": 1}) == {name: (None, "not known")}
+    assert found(tmp_path, {"health/nonfinite": 0.0})[name] == (True, "refused in 0 steps")
+    rows = [{"health/nonfinite": share} for share in (0.0, 0.5, 1.0)]
+    assert found(tmp_path, *rows)[name] == (False, "refused in 2 steps")
+
+
+def test_a_gap_that_was_not_finite_is_bad(tmp_path):
+    rows = [{"mismatch/abs_max": gap} for gap in (1e-5, None, 2e-5)]
+    gap = found(tmp_path, *rows)["sampler/trainer log-prob gap"]
+    assert gap == (False, "not finite in 1 steps")
 
 
 def test_checks_speak_up(finished, tmp_path):

@@ -30,6 +30,7 @@ LAYERS = dict(
             "experience evaluate shaping curriculum reference",
             "critic controllers",
             "config",
+            "preflight",
             "setup invariants",
             "recipes doctor export",
             "commands",

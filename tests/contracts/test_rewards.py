@@ -8,7 +8,9 @@ import time
 import pytest
 
 from rlvr_jax.rewards import REWARDS, grade_all
-from rlvr_jax.types import Completion, Verdict
+from rlvr_jax.rewards.base import PLAIN
+from rlvr_jax.rewards.extract import PLACES, extract
+from rlvr_jax.types import Completion, Problem, Verdict
 
 NAMES = list(REWARDS)
 
@@ -53,6 +55,24 @@ def test_rubbish_never_raises_nor_pays(name):
         assert verdict.status == "scored" or verdict.reason
         if example.right is not None:
             assert not verdict.correct
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_gold_is_called_unreadable_where_no_answer_can_be_judged(name):
+    """What a look at the data says is what grading would say."""
+    example = example_of(name)
+    assert example.reward.gold_fault(example.problem) == ""
+    if name in ("control", "function", "verl_function", "learned"):
+        return  # they do not look at the gold, or are not asked before the run
+    bare = Problem(prompt="?", answer="", index=0)
+    fault = example.reward.gold_fault(bare)
+    text = "```python\nprint(0)\n```" if name == "code" else PLAIN.text
+    (verdict,) = grade_all(example.reward, [Completion(text=text)], [bare], workers=1)
+    assert bool(fault) == (verdict.status == "unknown")
+
+
+def test_the_plain_answer_stands_in_every_place():
+    assert {extract(PLAIN.text, (place,)) for place in PLACES} == {"0"}
 
 
 @pytest.mark.parametrize("name", NAMES)

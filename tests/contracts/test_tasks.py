@@ -85,6 +85,20 @@ def test_index_is_the_position_and_ends_with_the_split(task, name):
 
 
 @pytest.mark.parametrize("name", SPLITS)
+def test_problems_have_a_place_for_messages(task, name):
+    split = task.split(name)
+    assert 0 < split.preview <= len(split)
+    places = [split.where(i) for i in range(min(split.preview, 20))]
+    assert len(set(places)) == len(places) and all(places)
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_the_reward_can_read_every_gold(task, name):
+    split, reward = task.split(name), REWARDS.make(task.reward)
+    assert [reward.gold_fault(p) for p in some(split)] == [""] * len(some(split))
+
+
+@pytest.mark.parametrize("name", SPLITS)
 def test_same_index_same_problem_in_any_order(task, name):
     forward, backward = task.split(name), task.split(name)
     indices = range(min(20, len(forward)))

@@ -74,6 +74,18 @@ def too_few(prompts, completions, **columns):
     return [1.0]
 
 
+def text(prompts, completions, **columns):
+    return "1" * len(prompts)
+
+
+def pairs(prompts, completions, **columns):
+    return dict.fromkeys(range(len(prompts)), 1.0)
+
+
+def texts(prompts, completions, **columns):
+    return ["1"] * len(prompts)
+
+
 def no_list(prompts, completions, **columns):
     return 1.0
 

@@ -5,6 +5,7 @@ import pytest
 
 from rlvr_jax.rewards import grade_all
 from rlvr_jax.rewards.user_function import UserFunction, load_function
+from rlvr_jax.rewards.wrapper import named_reward
 from rlvr_jax.types import Completion, Problem
 
 FILE = pool_rewards.__file__
@@ -39,10 +40,14 @@ def test_messages_as_trl_gives_them():
         ("raises", "failed: ZeroDivisionError: division by zero .pool_rewards.py, line"),
         ("too_few", "returned 1 values for 2 completions"),
         ("no_list", "must return a list of numbers, got float"),
+        ("text", "must return a list of numbers, got str"),
+        ("pairs", "must return a list of numbers, got dict"),
+        ("texts", "returned '1' at place 0: no finite number"),
         ("nan", "returned nan at place 0"),
         ("leaves", "failed: SystemExit"),
         ("dies", "crashed .process ended with 7"),
         ("missing", 'has no function "missing"'),
+        ("lenght", 'has no function "lenght"; did you mean "length"'),
     ],
 )
 def test_faults_stop_with_one_line(name, says):
@@ -64,6 +69,19 @@ def test_bad_paths(path):
         UserFunction(path=path)
     with pytest.raises(ValueError, match="module:function"):
         load_function(path)
+
+
+def test_a_file_without_a_function_is_told_what_there_is(tmp_path):
+    file = tmp_path / "rw.py"
+    file.write_text("raise SystemExit\ndef good(): pass\nclass C: pass\ndef fine(): pass\n")
+    for path in (f"{file}", f"{file}:"):
+        with pytest.raises(ValueError, match=r"say .*rw.py:<function> \(it defines: good, fine\)"):
+            UserFunction(path=path)
+        with pytest.raises(ValueError, match="say .*rw.py:<function>"):
+            named_reward(path)
+    file.write_text("def (")
+    with pytest.raises(ValueError, match="say .*rw.py:<function>$"):
+        UserFunction(path=str(file))
 
 
 def test_missing_file_and_module():

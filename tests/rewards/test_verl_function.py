@@ -14,6 +14,9 @@ def full(data_source, solution_str, ground_truth, extra_info=None):
     return {"score": 0.5, "acc": solution_str == ground_truth, "n": len(solution_str),
             "who": data_source, "level": extra_info["level"]}
 
+def text(data_source, solution_str, ground_truth, extra_info=None):
+    return "1"
+
 def nothing(data_source, solution_str, ground_truth, extra_info=None):
     return {"acc": 1}
 """
@@ -47,6 +50,8 @@ def test_dict(file):
 def test_faults_stop_with_one_line(file):
     with pytest.raises(ValueError, match="no finite score"):
         run(f"{file}:nothing", "7", {})
+    with pytest.raises(ValueError, match="returned '1': no finite score"):
+        run(f"{file}:text", "7", {})
     with pytest.raises(ValueError, match="failed: TypeError"):
         run(f"{file}:full", "7", {})
     with pytest.raises(ValueError, match="no file"):

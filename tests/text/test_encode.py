@@ -10,6 +10,7 @@ from rlvr_jax.text import (
     decode,
     encode_completion,
     encode_prompt,
+    encode_prompts,
 )
 from rlvr_jax.types import Problem
 
@@ -215,3 +216,15 @@ def test_decode_inverts_encode_completion():
     text = "<think>7+12=19 .</think><answer>19</answer>"
     tokenizer = char_tokenizer()
     assert decode(tokenizer, encode_completion(tokenizer, text, EOS), (EOS,)) == text
+
+
+@pytest.mark.parametrize("bos", ["auto", "always", "never"])
+@pytest.mark.parametrize("template", ["none", "r1_zero", "chat"])
+def test_many_prompts_are_the_single_ones(template, bos):
+    tokenizer, format = bos_tokenizer(), PromptFormat(template, bos)
+    tokenizer.chat_template = CHAT
+    problems = [problem(), problem("1+1="), problem("a longer one than the others?")]
+    rows = encode_prompts(tokenizer, problems, format)
+    assert rows == [encode_prompt(tokenizer, p, format) for p in problems]
+    assert len({len(row) for row in rows}) == 3  # nothing is padded
+    assert encode_prompts(tokenizer, [], format) == []

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from huggingface_hub.errors import HfHubHTTPError
 
 from rlvr_jax.text import PromptFormat, char_tokenizer, end_id, load_tokenizer, pad_id, stop_ids
 from rlvr_jax.text import load as load_module
@@ -61,13 +62,56 @@ def test_hub_name_that_does_not_load_is_one_line(monkeypatch):
     class Hub:
         class AutoTokenizer:
             @staticmethod
-            def from_pretrained(name):
+            def from_pretrained(name, local_files_only):
+                assert not local_files_only
                 raise OSError(f"{name} is not there\nand a second line")
 
+    monkeypatch.setattr(load_module, "hub_is_silent", lambda name: False)
     monkeypatch.setattr(load_module, "load_transformers", lambda: Hub)
     with pytest.raises(ValueError, match='no tokenizer "o/m".*: o/m is not there$') as error:
         load_tokenizer("o/m")
     assert "\n" not in str(error.value)
+
+
+class Missing(HfHubHTTPError):
+    """What the hub answers of a name it does not have."""
+
+    def __init__(self):
+        Exception.__init__(self, "404")
+
+
+@pytest.mark.parametrize(
+    ("error", "silent"),
+    [
+        (ConnectionError("no route"), True),
+        (TimeoutError(), True),
+        (Missing(), False),
+        (None, False),
+    ],
+)
+def test_a_hub_that_does_not_answer_is_asked_once(monkeypatch, error, silent):
+    asked, loaded = [], []
+
+    def metadata(url, timeout):
+        asked.append(timeout)
+        if error is not None:
+            raise error
+
+    class Hub:
+        class AutoTokenizer:
+            @staticmethod
+            def from_pretrained(name, local_files_only):
+                loaded.append(local_files_only)
+                raise OSError("nothing here")
+
+    load_module.hub_is_silent.cache_clear()
+    monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", metadata)
+    monkeypatch.setattr(load_module, "load_transformers", lambda: Hub)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="does not answer" if silent else "nothing here"):
+            load_tokenizer("o/m")
+    load_module.hub_is_silent.cache_clear()
+    assert len(asked) == 1 and asked[0] <= 10 and loaded == [silent] * 2
 
 
 def test_stop_ids_of_the_char_tokenizer():
