@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import importlib.metadata
+import logging
 import os
 import pathlib
 import sys
@@ -45,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not args or args[0] in ("-h", "--help", "help"):
         print(usage())
         return
+    if args[0] in ("--version", "version"):
+        print(f"rlvr_jax {importlib.metadata.version('rlvr-jax')}")
+        return
     if args[0] not in COMMANDS:
         from rlvr_jax.registry import nearest
 
@@ -62,7 +67,7 @@ def usage() -> str:
             "",
             *rows,
             "",
-            "rlvr <command> --help explains one.  A first run:",
+            "rlvr <command> --help explains one; rlvr --version.  A first run:",
             "  rlvr run --config=configs/quickstart.py --workdir=runs/quickstart",
         ]
     )
@@ -70,6 +75,7 @@ def usage() -> str:
 
 def _guarded(command: Callable[[Sequence[str]], int | None], args: Sequence[str]) -> None:
     """Run a command; turn what users can cause into one line."""
+    logging.basicConfig(format="note: %(message)s")  # before a library chooses a form
     try:
         sys.exit(command(args) or 0)
     except (ValueError, OSError, RuntimeError) as error:

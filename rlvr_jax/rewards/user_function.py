@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import math
@@ -32,15 +33,40 @@ def load_function(path: str) -> Callable:
 
     ValueError if the path has another form or there is no such file, module or function.
     """
-    place, colon, name = path.rpartition(":")
-    if not colon or not place or not name:
-        raise ValueError(
-            f'reward function: path must be "module:function" or "file.py:function", got "{path}"'
-        )
+    check_path("reward function", path)
+    place, _, name = path.rpartition(":")
     function = getattr(_module(place), name, None)
     if not callable(function):
         raise ValueError(f'reward function: "{place}" has no function "{name}"')
     return function
+
+
+def check_path(who: str, path: str) -> None:
+    """ValueError unless `path` is "module:function", or "file.py:function" of a file that is there;
+    ~ is the home folder."""
+    place, colon, name = path.rpartition(":")
+    if not (place and colon and name):
+        raise ValueError(
+            f'{who}: path must be "module:function" or "file.py:function", got "{path}"'
+        )
+    if place.endswith(".py") and not os.path.isfile(os.path.expanduser(place)):
+        raise ValueError(f'{who}: there is no file "{place}"')
+
+
+def source_files(path: str) -> tuple[str, ...]:
+    """The file in which the function at `path` is written, found without importing anything; ()
+    where it cannot be told."""
+    place, _, _ = path.rpartition(":")
+    if place.endswith(".py"):
+        return (place,)
+    spec, within = None, None
+    parts = place.split(".")
+    for i in range(len(parts)):
+        spec = importlib.machinery.PathFinder.find_spec(".".join(parts[: i + 1]), within)
+        if spec is None:
+            return ()
+        within = spec.submodule_search_locations
+    return (spec.origin,) if spec.has_location else ()
 
 
 def _module(place: str):
@@ -49,8 +75,7 @@ def _module(place: str):
             return importlib.import_module(place)
         except ModuleNotFoundError as error:
             raise ValueError(f'reward function: cannot import "{place}": {error}') from error
-    if not os.path.isfile(place):
-        raise ValueError(f'reward function: there is no file "{place}"')
+    place = os.path.expanduser(place)
     spec = importlib.util.spec_from_file_location(os.path.basename(place)[:-3], place)
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(spec.name, module)
@@ -97,19 +122,17 @@ class UserFunction(Reward):
     memory_mb = 0
 
     def __post_init__(self):
-        place, colon, name = self.path.rpartition(":")
-        if not (place and colon and name):
-            raise ValueError(
-                f'function: path must be "module:function" or "file.py:function", got "{self.path}"'
-            )
-        if place.endswith(".py") and not os.path.isfile(place):
-            raise ValueError(f'function: there is no file "{place}"')
+        check_path("function", self.path)
         if not self.deadline_s > 0:
             raise ValueError(f"function: deadline_s must be positive, got {self.deadline_s}")
 
     @property
     def label(self) -> str:
         return f'reward function "{self.path}"'
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return source_files(self.path)
 
     def warm_up(self) -> None:
         load_function(self.path)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 
 from rlvr_jax.rewards.base import REWARDS, Example, Reward
-from rlvr_jax.rewards.user_function import load_function
+from rlvr_jax.rewards.user_function import check_path, load_function, source_files
 from rlvr_jax.types import Completion, Problem, Verdict
 
 
@@ -40,20 +39,17 @@ class VerlFunction(Reward):
     memory_mb = 0
 
     def __post_init__(self):
-        place, colon, name = self.path.rpartition(":")
-        if not (place and colon and name):
-            raise ValueError(
-                'verl_function: path must be "module:function" or "file.py:function", '
-                f'got "{self.path}"'
-            )
-        if place.endswith(".py") and not os.path.isfile(place):
-            raise ValueError(f'verl_function: there is no file "{place}"')
+        check_path("verl_function", self.path)
         if not self.deadline_s > 0:
             raise ValueError(f"verl_function: deadline_s must be positive, got {self.deadline_s}")
 
     @property
     def label(self) -> str:
         return f'reward function "{self.path}"'
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return source_files(self.path)
 
     def warm_up(self) -> None:
         load_function(self.path)
