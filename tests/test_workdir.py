@@ -1,6 +1,5 @@
 """A folder belongs to one configuration; a signal asks, it does not kill."""
 
-import json
 import os
 import signal
 import subprocess

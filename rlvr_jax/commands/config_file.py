@@ -90,8 +90,9 @@ def load_config(file: str) -> config_dict.ConfigDict:
 def _told(error: Exception, path: str) -> str:
     """ ", line 3: NameError: ..." of an error that the code of a file raised."""
     text = str(error.args[0] if isinstance(error, KeyError) and error.args else error)
-    if isinstance(error, SyntaxError) and error.filename == path:
-        return f", line {error.lineno}: not Python ({error.msg})"
+    if isinstance(error, SyntaxError) and error.filename in (path, None):
+        line = f", line {error.lineno}" if error.lineno else ""
+        return f"{line}: not Python ({error.msg})"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
     line = f", line {frames[-1].lineno}" if frames else ""
     kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
