@@ -9,15 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 
-from rlvr_jax.tasks.base import (
-    TASKS,
-    ReadsFiles,
-    Split,
-    SplitName,
-    check_int,
-    check_split,
-    content_hash,
-)
+from rlvr_jax.tasks.base import TASKS, Split, SplitName, check_int, check_split, content_hash
 from rlvr_jax.types import Problem
 
 
@@ -75,11 +67,6 @@ class OneShot:
     def reward(self) -> str:
         """The inner task's reward."""
         return self.inner.reward
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The inner task's files."""
-        return self.inner.files if isinstance(self.inner, ReadsFiles) else ()
 
     def split(self, name: SplitName) -> Split:
         """The repeated problems, or the inner test split."""
