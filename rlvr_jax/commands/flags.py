@@ -96,7 +96,8 @@ def run_folder(workdir: str | os.PathLike, holds: str) -> pathlib.Path:
     folder = pathlib.Path(workdir)
     if not folder.is_dir():
         beside = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
-        raise ValueError(f'there is no folder "{workdir}"{nearest(folder.name, beside)}')
+        hint = nearest(folder.name, beside)
+        raise ValueError(f'"{workdir}" is not a run folder: it does not exist{hint}')
     if not (folder / holds).is_file():
         raise ValueError(f'"{workdir}" is not a run folder: it holds no {holds}')
     return folder / holds

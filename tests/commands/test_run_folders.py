@@ -20,18 +20,21 @@ def reader(command, workdir):
     return (command, f"--workdir={workdir}", *(["--to=out"] if command == "export" else []))
 
 
-def test_version(capsys):
+def test_version(capsys, monkeypatch):
     from rlvr_jax import cli
 
+    monkeypatch.setattr("importlib.metadata.version", {"rlvr-jax": "7.1"}.__getitem__)
     cli.main(["--version"])
-    assert capsys.readouterr().out.startswith("rlvr_jax 0.")
+    assert capsys.readouterr().out == "rlvr_jax 7.1\n"
 
 
 @pytest.mark.parametrize("command", READERS)
 def test_a_folder_that_is_no_run(complaint, tmp_path, command):
     (tmp_path / "quick").mkdir()
     line = complaint(*reader(command, tmp_path / "qick"))
-    assert f'there is no folder "{tmp_path}/qick"; did you mean "quick"?' in line
+    assert (
+        f'"{tmp_path}/qick" is not a run folder: it does not exist; did you mean "quick"?' in line
+    )
     assert '/quick" is not a run folder' in complaint(*reader(command, tmp_path / "quick"))
     assert "--workdir is empty" in complaint(*reader(command, ""))
 
