@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import importlib.metadata
 import io
+import logging
 import os
 import pathlib
 import select
@@ -66,6 +68,9 @@ def _dispatch(argv: Sequence[str] | None) -> None:
     if not args or args[0] in ("-h", "--help", "help"):
         print(usage())
         return
+    if args[0] in ("--version", "version"):
+        print(f"rlvr_jax {importlib.metadata.version('rlvr-jax')}")
+        return
     if args[0] not in COMMANDS:
         from rlvr_jax.registry import nearest
 
@@ -83,7 +88,7 @@ def usage() -> str:
             "",
             *rows,
             "",
-            "rlvr <command> --help explains one.  A first run:",
+            "rlvr <command> --help explains one; rlvr --version.  A first run:",
             "  rlvr run --config=configs/quickstart.py --workdir=runs/quickstart",
         ]
     )
@@ -91,6 +96,7 @@ def usage() -> str:
 
 def _guarded(command: Callable[[Sequence[str]], int | None], args: Sequence[str]) -> None:
     """Run a command; turn what users can cause into one line."""
+    logging.basicConfig(format="note: %(message)s")  # before a library chooses a form
     try:
         sys.exit(command(args) or 0)
     except (ValueError, OSError, RuntimeError) as error:

@@ -9,10 +9,7 @@ dataclass is the schema: it lives in the module it configures, and nothing is de
 from __future__ import annotations
 
 import dataclasses
-import functools
-import types
-import typing
-import warnings
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,12 +36,16 @@ from rlvr_jax.registry import Registry, nearest
 from rlvr_jax.rewards import REWARDS
 from rlvr_jax.rollout import RolloutConfig
 from rlvr_jax.sampling import SamplingConfig
+from rlvr_jax.schema import blank, hints_of, typed
 from rlvr_jax.shaping import ShapingConfig
 from rlvr_jax.sharding import MeshConfig
 from rlvr_jax.tasks import TASKS
 from rlvr_jax.text import PromptFormat
 
+log = logging.getLogger(__name__)
+
 STAGES = ("sft", "rl")
+SEEDS = 2**32  # a seed is a word of 32 bits where keys are made of it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,12 +56,21 @@ class SftConfig:
     batch: int = 64  # solutions a step
     optim: OptimConfig = OptimConfig()
 
+    def __post_init__(self):
+        for name in ("steps", "batch"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"sft.{name} must be at least 1, got {getattr(self, name)}")
+
 
 @dataclasses.dataclass(frozen=True)
 class RlConfig:
     """Reinforcement learning."""
 
     steps: int = 150
+
+    def __post_init__(self):
+        if self.steps < 1:
+            raise ValueError(f"rl.steps must be at least 1, got {self.steps}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -171,42 +181,20 @@ def fields_of(section: Any, name: str = "") -> dict[str, Any]:
     if isinstance(section, Registry):
         out: dict[str, Any] = {"name": str}
         for entry in section:
-            out |= _hints(section[entry])
+            out |= hints_of(section[entry])
         return out
-    hints = _hints(section)
+    hints = hints_of(section)
     elsewhere = BUILT_APART.get(name, ()) + TAKEN_FROM.get(name, ())
     return {k: v for k, v in hints.items() if k not in elsewhere}
 
 
-@functools.cache
-def _hints(cls: type) -> dict[str, Any]:
-    hints = typing.get_type_hints(cls)
-    return {f.name: hints[f.name] for f in dataclasses.fields(cls)}
-
-
 def base() -> config_dict.ConfigDict:
     """A ConfigDict with every key, all unset (None).  Setting an unknown key is an error."""
-    top = {f: _hints(RunConfig)[f] for f in TOP}
-    config = _blank(top)
+    top = {f: hints_of(RunConfig)[f] for f in TOP}
+    config = blank(top)
     for name, section in SECTIONS.items():
-        config[name] = _blank(fields_of(section, name))
+        config[name] = blank(fields_of(section, name))
     return config
-
-
-def _blank(hints: Mapping[str, Any]) -> config_dict.ConfigDict:
-    config = config_dict.ConfigDict()
-    for key, hint in hints.items():
-        if dataclasses.is_dataclass(hint):
-            config[key] = _blank(_hints(hint))
-        else:
-            config[key] = config_dict.placeholder(_plain_type(hint))
-    return config
-
-
-def _plain_type(hint: Any) -> type:
-    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
-        (hint,) = [a for a in typing.get_args(hint) if a is not type(None)]
-    return typing.get_origin(hint) or hint
 
 
 def build(config: Mapping[str, Any]) -> RunConfig:
@@ -220,6 +208,8 @@ def build(config: Mapping[str, Any]) -> RunConfig:
 
 def from_json(config: Mapping[str, Any]) -> RunConfig:
     """The inverse of `to_json`: a configuration that is complete, so no preset is looked up."""
+    if not isinstance(config, Mapping):
+        raise ValueError(f"a configuration is an object of sections, not {type(config).__name__}")
     given = _given(config)
     return _assemble(given, {k: v for k, v in given.items() if k not in TOP})
 
@@ -229,7 +219,10 @@ def _assemble(given: Mapping[str, Any], sections: Mapping[str, Any]) -> RunConfi
     for key in given:
         if key not in known:
             raise ValueError(f'no config section "{key}"{nearest(key, known)}')
-    top = {k: _typed(k, v, _hints(RunConfig)[k]) for k, v in given.items() if k in TOP}
+    for name, values in sections.items():
+        if not isinstance(values, Mapping):
+            raise ValueError(f'config section "{name}" must hold keys, got {values!r}')
+    top = {k: typed(k, v, hints_of(RunConfig)[k]) for k, v in given.items() if k in TOP}
     last = ("reward", "objective")  # they need another section first
     parts = {name: _section(name, sections.get(name, {})) for name in SECTIONS if name not in last}
     reward = {"name": parts["task"].reward} | sections.get("reward", {})
@@ -256,7 +249,7 @@ def _with_checkpoint(given: dict[str, Any]) -> dict[str, Any]:
     model = given.get("model")
     if not isinstance(model, Mapping) or not model.get("path"):
         return given
-    path = _typed("model.path", model["path"], str)
+    path = typed("model.path", model["path"], str)
     return {"tokenizer": path} | given | {"model": with_architecture(model)}
 
 
@@ -281,10 +274,10 @@ def _with_preset(given: Mapping[str, Any], algorithm: str) -> dict[str, dict[str
     rows = {k: dict(v) for k, v in preset(algorithm).overrides.items()}
     kl = given.get("kl", {})
     if set(kl) == {"coef"} and kl["coef"] and "kl" not in rows:
-        warnings.warn(
-            f'config.kl.coef {kl["coef"]} is left out: algorithm "{algorithm}" has no KL '
-            "(config.kl.place adds one)",
-            stacklevel=3,
+        log.warning(
+            'config.kl.coef %s is left out: algorithm "%s" has no KL (config.kl.place adds one)',
+            kl["coef"],
+            algorithm,
         )
         given = {k: v for k, v in given.items() if k != "kl"}
     if kl.get("coef") == 0 or kl.get("place") == "none":
@@ -304,40 +297,19 @@ def _with_preset(given: Mapping[str, Any], algorithm: str) -> dict[str, dict[str
 def _section(name: str, values: Mapping[str, Any], **built: Any) -> Any:
     section = SECTIONS[name]
     hints = fields_of(section, name)
-    typed = {}
+    fields = {}
     for key, value in values.items():
         if key not in hints:
             raise ValueError(
                 f'no config key "{name}.{key}"{nearest(key, list(hints))} '
                 f"({name} has: {', '.join(hints)})"
             )
-        typed[key] = _typed(f"{name}.{key}", value, hints[key])
+        fields[key] = typed(f"{name}.{key}", value, hints[key])
     if isinstance(section, Registry):
-        if "name" not in typed:
+        if "name" not in fields:
             raise ValueError(f"set config.{name}.name to one of {', '.join(section)}")
-        return section.make(typed.pop("name"), **typed)
-    return section(**typed, **built)
-
-
-def _typed(where: str, value: Any, hint: Any) -> Any:
-    """`value` as the type the field asks for, or a ValueError."""
-    plain = _plain_type(hint)
-    if dataclasses.is_dataclass(plain) and isinstance(value, Mapping):
-        hints = _hints(plain)
-        bad = [k for k in value if k not in hints]
-        if bad:
-            raise ValueError(f'no config key "{where}.{bad[0]}"{nearest(bad[0], list(hints))}')
-        return plain(**{k: _typed(f"{where}.{k}", v, hints[k]) for k, v in value.items()})
-    if plain is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if plain is tuple and isinstance(value, list | tuple):
-        args = typing.get_args(hint)
-        value = tuple(_typed(where, v, args[0]) for v in value) if args else tuple(value)
-    if not isinstance(value, plain) or (plain is not bool and isinstance(value, bool)):
-        raise ValueError(
-            f"config.{where} must be {plain.__name__}, got {type(value).__name__} {value!r}"
-        )
-    return value
+        return section.make(fields.pop("name"), **fields)
+    return section(**fields, **built)
 
 
 def _check(run: RunConfig) -> None:
@@ -345,8 +317,8 @@ def _check(run: RunConfig) -> None:
     bad = [s for s in run.stages if s not in STAGES]
     if bad or not run.stages or len(set(run.stages)) < len(run.stages):
         raise ValueError(f"stages is some of {STAGES} in order, each once; got {run.stages}")
-    if run.seed < 0:
-        raise ValueError(f"seed must not be negative, got {run.seed}")
+    if not 0 <= run.seed < SEEDS:
+        raise ValueError(f"seed must be at least 0 and below {SEEDS}, got {run.seed}")
     if "rl" in run.stages:
         if not run.objective.needs_reference and run.reference.mode != "none":
             raise ValueError(

@@ -4,6 +4,7 @@ measured; and the model of a GGUF file."""
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -84,9 +85,8 @@ def write_tokenizer(to: pathlib.Path, tokenizer, ids: dict[str, Any]) -> None:
 
 def card(workdir: pathlib.Path, config: RunConfig, model: ModelConfig, index: int) -> str:
     """The model card: what it is, what was measured, on which data, how to load it."""
-    base = (
-        model.path if model.path.count("/") == 1 and not pathlib.Path(model.path).exists() else ""
-    )
+    local = os.path.exists(os.path.expanduser(model.path))
+    base = model.path if model.path.count("/") == 1 and not local else ""
     front = ["library_name: transformers", "tags: [reinforcement-learning, rlvr]"]
     front += [f"base_model: {base}"] if base else []
     start = f"`{base or pathlib.Path(model.path).name}`" if model.path else "random weights"

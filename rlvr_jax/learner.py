@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -47,8 +48,14 @@ class OptimConfig:
             raise ValueError(
                 f'optim.schedule must be constant, linear or cosine; got "{self.schedule}"'
             )
-        if self.learning_rate < 0 or self.clip_norm < 0 or self.warmup_steps < 0:
-            raise ValueError("optim.learning_rate, clip_norm and warmup_steps must not be negative")
+        for name in ("learning_rate", "clip_norm", "warmup_steps", "final_scale", "weight_decay"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"optim.{name} must be 0 or more, got {getattr(self, name)}")
+        if not (0 <= self.beta1 < 1 and 0 <= self.beta2 < 1 and 0 < self.eps < math.inf):
+            raise ValueError(
+                "optim.beta1 and beta2 lie in [0, 1) and eps is positive; "
+                f"got {self.beta1}, {self.beta2} and {self.eps}"
+            )
 
 
 @pytree

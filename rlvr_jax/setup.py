@@ -39,9 +39,11 @@ from rlvr_jax.rewards import make_grader
 from rlvr_jax.rollout import Actor, Judged
 from rlvr_jax.sampling import SamplingConfig
 from rlvr_jax.sharding import MeshConfig, make_mesh, tree_shardings
+from rlvr_jax.tasks import ReadsFiles
+from rlvr_jax.tasks.rows import file_sha256
 from rlvr_jax.text import load_tokenizer, stop_ids
 from rlvr_jax.types import Problem
-from rlvr_jax.workdir import Stop, claim_workdir
+from rlvr_jax.workdir import Stop, claim_workdir, lock_workdir
 
 
 @dataclasses.dataclass
@@ -83,6 +85,7 @@ class Run:
     checkpoints: Checkpoints
     stop: Stop
     compiles: CompileCounter
+    data: dict[str, str]  # hashes of what is read: see `data_hashes`
     reported: tuple[EvalReport, Judged] | None = None  # the last evaluation
     reference: Reference | None = None  # of the stage
 
@@ -206,18 +209,47 @@ def restore_params(config: RunConfig, model: ModelConfig, mesh: Mesh, workdir, w
     return index, params
 
 
+def data_hashes(config: RunConfig, train, test) -> dict[str, str]:
+    """sha256 of the problems of each split, and of every "file <path>" of the user's that the task
+    or the reward reads."""
+    paths = (*task_files(config), *config.reward.files)
+    files = {f"file {path}": file_sha256(path) for path in paths}
+    return {"train": train.fingerprint(), "test": test.fingerprint()} | files
+
+
+def task_files(config: RunConfig) -> tuple[str, ...]:
+    """The user's files that the problems come from."""
+    return config.task.files if isinstance(config.task, ReadsFiles) else ()
+
+
+def check_splits(config: RunConfig, train, test) -> None:
+    """ValueError where a stage could not learn from the problems."""
+    if not len(train) or not len(test):
+        raise ValueError("the task has an empty split; training and evaluation need problems")
+    if "sft" in config.stages and train[0].solution is None:  # a task gives them to all or to none
+        name = to_json(config)["task"]["name"]
+        files = task_files(config)
+        cure = f"name their column in {files[0]} (task.solution_column), or " if files else ""
+        raise ValueError(
+            f'an sft stage learns from worked solutions, and task "{name}" gives none: {cure}leave '
+            "sft out of config.stages"
+        )
+
+
 @contextlib.contextmanager
 def open_run(config: RunConfig, workdir: str):
     """Build a Run, and close what it opened at the end.  Data errors come before anything slow."""
     train, test = config.task.split("train"), config.task.split("test")
-    if not len(train) or not len(test):
-        raise ValueError("the task has an empty split; training and evaluation need problems")
+    check_splits(config, train, test)
     tokenizer = load_tokenizer(config.tokenizer)
     model, mesh = resolve_model(config, tokenizer), make_mesh(config.mesh)
     check_data(config, tokenizer, train, test)  # before the folder is bound to a config
-    claim_workdir(workdir, to_json(config))
+    data = data_hashes(config, train, test)
     plans = [StagePlan(name, stage_steps(config, name)) for name in config.stages]
     with contextlib.ExitStack() as stack:
+        if jax.process_index() == 0:
+            stack.enter_context(lock_workdir(workdir))
+        claim_workdir(workdir, to_json(config), data)
         log = stack.enter_context(
             contextlib.closing(RunLog(workdir, plans, writes=jax.process_index() == 0))
         )
@@ -245,6 +277,7 @@ def open_run(config: RunConfig, workdir: str):
             ),
             stop=stop,
             compiles=CompileCounter(),
+            data=data,
         )
 
 

@@ -57,6 +57,11 @@ def make_mesh(config: MeshConfig, devices: list | None = None) -> Mesh:
     if sizes.count(-1) > 1 or any(s < 1 and s != -1 for s in sizes):
         raise ValueError(f"mesh sizes are positive, at most one of them -1; got {tuple(sizes)}")
     fixed = math.prod(s for s in sizes if s != -1)
+    if -1 in sizes and len(devices) % fixed:
+        raise ValueError(
+            f"mesh data x fsdp x tensor = {sizes[0]} x {sizes[1]} x {sizes[2]}: {fixed} does not "
+            f"divide the number of devices, {len(devices)}"
+        )
     sizes = [len(devices) // fixed if s == -1 else s for s in sizes]
     if math.prod(sizes) != len(devices):
         raise ValueError(

@@ -248,7 +248,10 @@ def test_schedules_by_their_values():
 
 
 @pytest.mark.parametrize(
-    "fields", [{"schedule": "step"}, {"learning_rate": -1.0}, {"clip_norm": -1.0}]
+    "fields",
+    [{"schedule": "step"}, {"beta1": 1.0}, {"beta2": np.nan}, {"eps": 0.0}]
+    + [{name: value} for name in ("learning_rate", "clip_norm") for value in (-1.0, np.nan, np.inf)]
+    + [{"weight_decay": -0.1}, {"final_scale": np.nan}, {"warmup_steps": -1}],
 )
 def test_impossible_optimizers_are_refused(fields):
     with pytest.raises(ValueError, match="optim"):

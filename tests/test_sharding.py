@@ -39,7 +39,7 @@ def test_meshes_use_every_device(config, shape):
     ("config", "said"),
     [
         (MeshConfig(3, 1, 1), "3 x 1 x 1 does not use the 8 devices"),
-        (MeshConfig(3, -1, 1), "3 x 2 x 1 does not use the 8 devices"),
+        (MeshConfig(3, -1, 1), "3 x -1 x 1: 3 does not divide the number of devices, 8"),
         (MeshConfig(-1, -1, 1), "at most one of them -1"),
         (MeshConfig(0, 1, 8), "positive"),
     ],

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from rlvr_jax.workdir import Stop, claim_workdir, some, write_durably
+from rlvr_jax.workdir import Stop, claim_workdir, lock_workdir, some, write_durably
 
 CONFIG = {"seed": 0, "optim": {"learning_rate": 1e-3, "betas": (0.9, 0.95)}, "task": {}}
 
@@ -17,10 +17,20 @@ def changed(**optim):
     return CONFIG | {"optim": CONFIG["optim"] | optim}
 
 
+def begun(folder, config=CONFIG, data=None):
+    """A run of this configuration in the folder, its first step taken."""
+    claim_workdir(folder, config, data)
+    (folder / "metrics.jsonl").write_text(
+        '{"step": 0, "stage": "rl"}\n{"step": 1, "stage": "rl"}\n'
+    )
+
+
 def test_first_use_writes_and_the_same_config_returns(tmp_path):
-    assert not claim_workdir(tmp_path / "a/b", CONFIG)
-    assert claim_workdir(tmp_path / "a/b", CONFIG)
-    assert [p.name for p in (tmp_path / "a/b").iterdir()] == ["config.json"]
+    folder = tmp_path / "a/b"
+    assert not claim_workdir(folder, CONFIG, {"train": "1"})
+    assert sorted(p.name for p in folder.iterdir()) == ["config.json", "data.json"]
+    begun(folder, CONFIG, {"train": "1"})
+    assert claim_workdir(folder, CONFIG, {"train": "1"})
 
 
 @pytest.mark.parametrize(
@@ -35,7 +45,7 @@ def test_first_use_writes_and_the_same_config_returns(tmp_path):
     ],
 )
 def test_another_config_is_told_apart(tmp_path, config, told):
-    claim_workdir(tmp_path, CONFIG)
+    begun(tmp_path)
     before = (tmp_path / "config.json").read_text()
     with pytest.raises(ValueError) as error:
         claim_workdir(tmp_path, config)
@@ -44,30 +54,93 @@ def test_another_config_is_told_apart(tmp_path, config, told):
 
 
 def test_many_differences_are_counted(tmp_path):
-    claim_workdir(tmp_path, {str(i): i for i in range(9)})
+    begun(tmp_path, {str(i): i for i in range(9)})
     with pytest.raises(ValueError, match=r"0 was 0, is 1, .*4 was 4, is 5 \(and 4 more\)"):
         claim_workdir(tmp_path, {str(i): i + 1 for i in range(9)})
 
 
 @pytest.mark.parametrize("free", ["optim", "optim.learning_rate"])
 def test_free_keys_may_differ(tmp_path, free):
-    claim_workdir(tmp_path, CONFIG)
+    begun(tmp_path)
     assert claim_workdir(tmp_path, changed(learning_rate=1.0), free=(free,))
 
 
+@pytest.mark.parametrize(
+    "left",  # by a run that failed before its first step was logged
+    ["", '{"step": 0, "stage": "sft"}\n', '{"step": 0, "stage": "sft"}\n{"step": 1, "st'],
+)
+def test_a_folder_without_a_step_takes_another_config_and_other_data(tmp_path, left):
+    claim_workdir(tmp_path, CONFIG, {"train": "1"})
+    (tmp_path / "metrics.jsonl").write_text(left)
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "1.orbax-checkpoint-tmp").mkdir()
+    other = changed(learning_rate=3e-3)
+    assert not claim_workdir(tmp_path, other, {"train": "2"})
+    (tmp_path / "checkpoints" / "1").mkdir()
+    assert claim_workdir(tmp_path, other, {"train": "2"})
+    with pytest.raises(ValueError, match="learning_rate was 0.003, is 0.001;"):
+        claim_workdir(tmp_path, CONFIG, {"train": "2"})
+
+
+def test_changed_data_are_named(tmp_path):
+    known = {"train": "1", "test": "2", "file a.jsonl": "3", "file mine.py": "4"}
+    begun(tmp_path, CONFIG, known)
+    assert claim_workdir(tmp_path, CONFIG, known)
+    with pytest.raises(ValueError, match="on other data: file a.jsonl changed since it began"):
+        claim_workdir(tmp_path, CONFIG, known | {"train": "0", "file a.jsonl": "0"})
+    with pytest.raises(ValueError, match="on other data: the test problems changed since"):
+        claim_workdir(tmp_path, CONFIG, known | {"test": "0"})
+    (tmp_path / "data.json").unlink()  # a run from before data were claimed
+    assert claim_workdir(tmp_path, CONFIG, known)
+    with pytest.raises(ValueError, match="file mine.py changed"):
+        claim_workdir(tmp_path, CONFIG, known | {"file mine.py": "0"})
+
+
+def test_a_folder_serves_one_process_at_a_time(tmp_path):
+    """The lock lies on the open file, so that a second one in this process meets it too."""
+    folder = tmp_path / "new"
+    with lock_workdir(folder):
+        with pytest.raises(ValueError, match=f"in use by process {os.getpid()};"):
+            lock_workdir(folder).__enter__()
+        with lock_workdir(tmp_path / "other"):
+            pass
+    with lock_workdir(folder):
+        pass
+
+
+def test_a_killed_process_gives_the_lock_back(tmp_path):
+    code = (
+        "import sys, time; from rlvr_jax.workdir import lock_workdir\n"
+        "with lock_workdir(sys.argv[1]): print('held', flush=True); time.sleep(600)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout.readline() == b"held\n"
+            with pytest.raises(ValueError, match=f"in use by process {holder.pid};"):
+                lock_workdir(tmp_path).__enter__()
+        finally:
+            holder.kill()
+    with lock_workdir(tmp_path):
+        pass
+
+
 def test_a_free_key_frees_no_other_that_begins_like_it(tmp_path):
-    claim_workdir(tmp_path, CONFIG)
+    begun(tmp_path)
     with pytest.raises(ValueError, match="learning_rate was"):
         claim_workdir(tmp_path, changed(learning_rate=1.0), free=("optim.learning", "opt"))
 
 
 def test_folders_that_cannot_be_used(tmp_path):
     (tmp_path / "file").write_text("x")
-    for workdir in (tmp_path / "file", tmp_path / "file/inside", tmp_path / ("x" * 300)):
-        with pytest.raises(ValueError, match="workdir .* cannot be used: "):
-            claim_workdir(workdir, CONFIG)
-    with pytest.raises(ValueError, match="folder of this machine, got gs://bucket/x"):
-        claim_workdir("gs://bucket/x", CONFIG)
+    for use in (lambda w: claim_workdir(w, CONFIG), lambda w: lock_workdir(w).__enter__()):
+        for workdir in (tmp_path / "file", tmp_path / "file/inside", tmp_path / ("x" * 300)):
+            with pytest.raises(ValueError, match="workdir .* cannot be used: "):
+                use(workdir)
+        with pytest.raises(ValueError, match="folder of this machine, got gs://bucket/x"):
+            use("gs://bucket/x")
+        with pytest.raises(ValueError, match="workdir is empty"):
+            use("")
     (tmp_path / "config.json").write_text('{"seed": 0')
     with pytest.raises(ValueError, match=r"config.json is not JSON"):
         claim_workdir(tmp_path, CONFIG)

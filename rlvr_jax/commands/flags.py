@@ -9,7 +9,11 @@ import pathlib
 from collections.abc import Sequence
 
 from absl import flags
-from ml_collections import config_flags
+
+from rlvr_jax.commands.config_file import define_config, drop_replaced, take_file
+from rlvr_jax.registry import nearest
+
+PATHS = ("workdir", "to", "from")  # flags that name a file or a folder: ~ is the home folder
 
 
 class HelpShown(SystemExit):
@@ -21,14 +25,13 @@ def make_flags() -> flags.FlagValues:
     return flags.FlagValues()
 
 
-def config_flag(values: flags.FlagValues):
+def config_flag(values: flags.FlagValues) -> None:
     """--config=FILE.py and --config.section.key=value."""
-    return config_flags.DEFINE_config_file(
+    flags.DEFINE_string(
         "config",
         None,
         "a file in configs/ (or your own) that returns a ConfigDict; override any key with "
         "--config.section.key=value",
-        lock_config=True,
         flag_values=values,
     )
 
@@ -38,7 +41,10 @@ def workdir_flag(values: flags.FlagValues) -> None:
 
 
 def parse(values: flags.FlagValues, args: Sequence[str], about: str, required: Sequence[str]):
-    """Parse `args`; print help and stop on --help; ValueError in one line for what is wrong."""
+    """Parse `args`; print help and stop on --help; ValueError in one line for what is wrong.
+
+    Where there is a config flag, `values.config` is the ConfigDict afterwards.
+    """
     if any(a in ("-h", "--help") for a in args):
         print(about.strip() + "\n\nflags:")
         for name in values:
@@ -46,10 +52,16 @@ def parse(values: flags.FlagValues, args: Sequence[str], about: str, required: S
             if name == flag.name:
                 print(f"  --{name}  {flag.help}")
         raise HelpShown(0)
+    said = None
+    if "config" in values:
+        file, args = take_file(args)
+        if not file:
+            raise ValueError("--config is missing: name a file, --config=configs/quickstart.py")
+        said = define_config(values, file, args)
     try:
         rest = values(["rlvr", *args])[1:]
-    except FileNotFoundError as error:
-        raise ValueError(f"no config file {error.filename or error}") from None
+    except flags.UnrecognizedFlagError as error:
+        raise ValueError(f'no flag "--{error.flagname}"{_meant(values, error.flagname)}') from None
     except (flags.Error, AttributeError, KeyError, TypeError) as error:
         raise ValueError(" ".join(str(error.args[0] if error.args else error).split())) from None
     if rest:
@@ -57,17 +69,49 @@ def parse(values: flags.FlagValues, args: Sequence[str], about: str, required: S
     for name in required:
         if values[name].value is None:
             raise ValueError(f"--{name} is missing")
+    for name in PATHS:
+        if name in values and values[name].value is not None:
+            if not values[name].value:
+                raise ValueError(f"--{name} is empty: name a folder")
+            values[name].value = os.path.expanduser(values[name].value)
+    if said is not None:
+        drop_replaced(values, said)
     return values
 
 
+def _meant(values: flags.FlagValues, name: str) -> str:
+    """A hint for a flag that does not exist: the nearest, or the key of the config it may be."""
+    head, dot, key = name.partition(".")
+    if "config" in values:
+        if head in values["config"].value:
+            return f'; did you mean "--config.{name}"?'
+        if dot and nearest(head, ["config"]):
+            return f'; did you mean "--config.{key}"?'
+    known = [name for name in values if "." not in name]
+    return nearest(name, known) or f" (there are: {', '.join(f'--{n}' for n in known)})"
+
+
+def run_folder(workdir: str | os.PathLike, holds: str) -> pathlib.Path:
+    """The file `holds` of a run folder.  ValueError, with the nearest name, where there is none."""
+    folder = pathlib.Path(workdir)
+    if not folder.is_dir():
+        beside = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
+        hint = nearest(folder.name, beside)
+        raise ValueError(f'"{workdir}" is not a run folder: it does not exist{hint}')
+    if not (folder / holds).is_file():
+        raise ValueError(f'"{workdir}" is not a run folder: it holds no {holds}')
+    return folder / holds
+
+
 def saved_config(workdir: str | os.PathLike):
-    """The configuration of a run folder.  ValueError where it is none."""
+    """The configuration of a run folder.  ValueError where it is none, or cannot be read."""
     from rlvr_jax.config import from_json
 
-    saved = pathlib.Path(workdir) / "config.json"
-    if not saved.is_file():
-        raise ValueError(f'"{workdir}" is not a run folder: it holds no config.json')
-    return from_json(json.loads(saved.read_text()))
+    saved = run_folder(workdir, "config.json")
+    try:
+        return from_json(json.loads(saved.read_text("utf-8")))
+    except ValueError as error:
+        raise ValueError(f"{saved} is no configuration of a run: {error}") from error
 
 
 def prepare_process() -> None:

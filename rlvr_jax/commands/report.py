@@ -5,7 +5,6 @@ rlvr report --workdir=runs/quickstart
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Sequence
 
 from rlvr_jax.commands import flags
@@ -17,8 +16,7 @@ def main(args: Sequence[str]) -> int:
     flags.parse(values, args, __doc__, ("workdir",))
     from rlvr_jax.report import final_lines, write_report
 
-    if not (pathlib.Path(values.workdir) / "metrics.jsonl").is_file():
-        raise ValueError(f'"{values.workdir}" is not a run folder: it holds no metrics.jsonl')
+    flags.run_folder(values.workdir, "metrics.jsonl")
     write_report(values.workdir)
     print("\n".join(final_lines(values.workdir)))
     return 0

@@ -9,6 +9,7 @@ The same command resumes an interrupted run, bit for bit.  SIGTERM and Ctrl-C sa
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from rlvr_jax.commands import flags
@@ -27,5 +28,6 @@ def main(args: Sequence[str]) -> int:
     try:
         run_pipeline(build(values.config), values.workdir)
     except Stopped as stopped:
-        print(f"{stopped}; the same command resumes it")
+        again = shlex.join(["rlvr", "run", *args])
+        print(f"{stopped}; the same command resumes it: {again}")
     return 0

@@ -66,14 +66,19 @@ def _flags() -> absl_flags.FlagValues:
     absl_flags.DEFINE_integer(
         "max_tokens", None, "longest reply", lower_bound=1, flag_values=values
     )
-    absl_flags.DEFINE_integer("seed", 0, "of the draws", lower_bound=0, flag_values=values)
+    absl_flags.DEFINE_integer(
+        "seed", 0, "of the draws", lower_bound=0, upper_bound=2**32 - 1, flag_values=values
+    )
     return values
 
 
 def _lines() -> Iterator[str]:
     """What is typed, or piped in, a prompt a line."""
     if not sys.stdin.isatty():
-        yield from (line.rstrip("\n") for line in sys.stdin)
+        try:
+            yield from (line.rstrip("\n") for line in sys.stdin)
+        except UnicodeDecodeError as error:
+            raise ValueError(f"the standard input is not UTF-8: {error.reason}") from None
         return
     import readline  # noqa: F401  (gives input() its line editing)
 
@@ -102,6 +107,8 @@ class Talk:
         from rlvr_jax.text.stream import TextStream
         from rlvr_jax.types import Problem
 
+        if not prompt.isascii() and any("\ud800" <= c <= "\udfff" for c in prompt):
+            raise ValueError("the prompt is not UTF-8 text")  # bytes that Python kept as surrogates
         chat = self.format.template == "chat"
         asked = [*self.turns, {"role": "user", "content": prompt}]
         problem = Problem(prompt=tuple(asked) if chat else prompt, answer="", index=self.count)

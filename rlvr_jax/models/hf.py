@@ -47,7 +47,7 @@ def locate(name: str, weights: bool = True) -> pathlib.Path:
 
     weights=False fetches config.json alone.  ValueError in one line where there is none.
     """
-    folder = pathlib.Path(name).expanduser()
+    folder = pathlib.Path(os.path.expanduser(name))
     if folder.is_dir():
         return folder
     if name.startswith((".", "~", "/")) or name.count("/") != 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import shlex
 import sys
 
 from rlvr_jax.config import RunConfig, to_json
@@ -49,13 +50,12 @@ def begin(run: Run):
 def finish(run: Run, workdir: str) -> None:
     """summary.json, report.html, and the closing lines."""
     run.checkpoints.wait()
-    train, test = run.train, run.config.task.split("test")
     write_summary(
         workdir,
         config=to_json(run.config),
-        command=" ".join(sys.argv),
+        command=shlex.join(sys.argv),
         seeds={"run": run.config.seed},
-        data_hashes={"train": train.fingerprint(), "test": test.fingerprint()},
+        data_hashes=run.data,
     )
     write_report(workdir)
     for line in final_lines(workdir):

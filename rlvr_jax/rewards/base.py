@@ -61,6 +61,11 @@ class Reward:
         """How messages call the reward."""
         return f"reward {type(self).__name__}"
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The user's files that decide its verdicts, where they can be told."""
+        return ()
+
     def __call__(self, completion: Completion, problem: Problem) -> Verdict:
         raise NotImplementedError(f"{type(self).__name__} does not grade single completions")
 

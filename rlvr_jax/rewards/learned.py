@@ -21,7 +21,7 @@ from typing import Protocol
 from rlvr_jax.registry import nearest
 from rlvr_jax.rewards.base import REWARDS, Example, Reward, check_finite
 from rlvr_jax.rewards.extract import final_text
-from rlvr_jax.rewards.user_function import load_function
+from rlvr_jax.rewards.user_function import load_function, source_files
 from rlvr_jax.types import Completion, Problem, Verdict
 
 STEPS = ("min", "mean", "last", "product")
@@ -105,6 +105,10 @@ class Learned(Reward):
 
     whole_batch = True
     errors_stop = True
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return source_files(self.scorer) if ":" in self.scorer else ()
 
     def __post_init__(self):
         for name, allowed in (("steps", STEPS), ("scale", SCALES)):

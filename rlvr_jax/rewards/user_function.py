@@ -11,6 +11,7 @@ import ast
 import dataclasses
 import functools
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import math
@@ -47,7 +48,8 @@ def load_function(path: str) -> Callable:
 
 
 def check_path(entry: str, path: str) -> None:
-    """ValueError unless `path` has the form of an import path and names a file that is there."""
+    """ValueError unless `path` has the form of an import path and names a file that is there;
+    ~ is the home folder."""
     place, colon, name = path.rpartition(":")
     if not (colon and place and name):
         file = path.rstrip(":")
@@ -55,19 +57,35 @@ def check_path(entry: str, path: str) -> None:
         raise ValueError(
             f'{entry}: path must be "module:function" or "file.py:function", got "{path}"{hint}'
         )
-    if place.endswith(".py") and not os.path.isfile(place):
+    if place.endswith(".py") and not os.path.isfile(os.path.expanduser(place)):
         raise ValueError(f'{entry}: there is no file "{place}"')
 
 
 def functions_in(file: str) -> str:
     """The functions a file defines, for a hint; it is read and not run."""
     try:
-        with open(file, encoding="utf-8") as source:
+        with open(os.path.expanduser(file), encoding="utf-8") as source:
             body = ast.parse(source.read()).body
     except (OSError, ValueError, SyntaxError):
         return ""
     names = [node.name for node in body if isinstance(node, ast.FunctionDef)]
     return f" (it defines: {', '.join(names)})" if names else ""
+
+
+def source_files(path: str) -> tuple[str, ...]:
+    """The file in which the function at `path` is written, found without importing anything; ()
+    where it cannot be told."""
+    place, _, _ = path.rpartition(":")
+    if place.endswith(".py"):
+        return (place,)
+    spec, within = None, None
+    parts = place.split(".")
+    for i in range(len(parts)):
+        spec = importlib.machinery.PathFinder.find_spec(".".join(parts[: i + 1]), within)
+        if spec is None:
+            return ()
+        within = spec.submodule_search_locations
+    return (spec.origin,) if spec.has_location else ()
 
 
 def _module(place: str):
@@ -76,6 +94,7 @@ def _module(place: str):
             return importlib.import_module(place)
         except ModuleNotFoundError as error:
             raise ValueError(f'reward function: cannot import "{place}": {error}') from error
+    place = os.path.expanduser(place)
     spec = importlib.util.spec_from_file_location(os.path.basename(place)[:-3], place)
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(spec.name, module)
@@ -137,6 +156,10 @@ class UserFunction(Reward):
     @property
     def label(self) -> str:
         return f'reward function "{self.path}"'
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return source_files(self.path)
 
     def warm_up(self) -> None:
         load_function(self.path)

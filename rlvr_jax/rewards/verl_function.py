@@ -9,7 +9,7 @@ import dataclasses
 import math
 
 from rlvr_jax.rewards.base import REWARDS, Example, Reward
-from rlvr_jax.rewards.user_function import check_path, load_function, number
+from rlvr_jax.rewards.user_function import check_path, load_function, number, source_files
 from rlvr_jax.types import Completion, Problem, Verdict
 
 
@@ -46,6 +46,10 @@ class VerlFunction(Reward):
     @property
     def label(self) -> str:
         return f'reward function "{self.path}"'
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return source_files(self.path)
 
     def warm_up(self) -> None:
         load_function(self.path)

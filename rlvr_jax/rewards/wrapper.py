@@ -33,6 +33,10 @@ class Wrapper(Reward):
         """The inner rewards themselves, in the order of `names`."""
         return tuple(named_reward(name) for name in self.names)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(path for reward in self.inner for path in reward.files))
+
     def prepare(self, problems: Sequence[Problem]) -> Sequence[Problem]:
         """The problems that the inner rewards are given."""
         return problems

@@ -6,6 +6,7 @@ Read `base` (what a task is), `arithmetic` (the shortest generator), `jsonl` (fi
 
 from rlvr_jax.registry import discover
 from rlvr_jax.tasks.base import TASKS as TASKS
+from rlvr_jax.tasks.base import ReadsFiles as ReadsFiles
 from rlvr_jax.tasks.base import Split as Split
 from rlvr_jax.tasks.base import SplitName as SplitName
 from rlvr_jax.tasks.base import Task as Task

@@ -13,7 +13,7 @@ import hashlib
 import json
 import random
 from collections.abc import Sequence
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 from rlvr_jax.registry import Registry, nearest
 from rlvr_jax.types import Problem
@@ -60,6 +60,16 @@ class Task(Protocol):
     reward: ClassVar[str]
 
     def split(self, name: SplitName) -> Split: ...
+
+
+@runtime_checkable
+class ReadsFiles(Protocol):
+    """A task whose problems come from files of the user."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Their paths, of both splits."""
+        ...
 
 
 class Generator(Protocol):

@@ -74,15 +74,22 @@ class Gsm8k:
         digest = content_hash([name, options, [dict(row.columns) for row in rows]])
         return make_split(rows, self.path or self.dataset, self._problem, digest, self.limit)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """train.jsonl and test.jsonl, or their .gz; none where the rows are the hub's."""
+        return (self._file("train"), self._file("test")) if self.path else ()
+
+    def _file(self, name: SplitName) -> str:
+        plain = os.path.join(os.path.expanduser(self.path), f"{name}.jsonl")
+        zipped = plain + ".gz"
+        return zipped if not os.path.exists(plain) and os.path.exists(zipped) else plain
+
     def _rows(self, name: SplitName) -> Sequence[Row]:
         if not self.path:
             return hub_rows(self.dataset, self.subset, name)
-        folder = os.path.expanduser(self.path)
-        if not os.path.isdir(folder):
+        if not os.path.isdir(os.path.expanduser(self.path)):
             raise ValueError(f"task gsm8k: path must be a folder with {name}.jsonl: {self.path}")
-        plain = os.path.join(folder, f"{name}.jsonl")
-        zipped = plain + ".gz"
-        return read_rows(zipped if not os.path.exists(plain) and os.path.exists(zipped) else plain)
+        return read_rows(self._file(name))
 
     def _problem(self, row: Row) -> Problem:
         answer = row.text("answer")

@@ -98,7 +98,8 @@ class Jsonl:
         if bool(self.test_path) == bool(self.test_fraction):
             state = "both are set" if self.test_path else "neither is set"
             raise ValueError(f"task jsonl: give test_path or test_fraction ({state})")
-        if os.path.realpath(self.test_path) == os.path.realpath(self.train_path):
+        places = [os.path.realpath(os.path.expanduser(path)) for path in self.files]
+        if len(set(places)) < len(places):
             raise ValueError(f"task jsonl: test_path is train_path: {self.test_path}")
         if not self.prompt_column:
             raise ValueError("task jsonl: prompt_column is empty")
@@ -122,6 +123,11 @@ class Jsonl:
             solution_column="worked",
         )
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """train_path, and test_path where there is one."""
+        return tuple(path for path in (self.train_path, self.test_path) if path)
+
     def split(self, name: SplitName) -> RowSplit:
         """The problems of "train" or "test"; the files are read here.
 
@@ -137,7 +143,7 @@ class Jsonl:
             want_test = name == "test"
             rows = [r for r in read_rows(path) if self._held_out(r) == want_test]
         options = dataclasses.asdict(self) | {"train_path": "", "test_path": ""}
-        files = [file_sha256(p) for p in (self.train_path, self.test_path) if p]
+        files = [file_sha256(path) for path in self.files]
         return make_split(
             rows, path, self._problem, content_hash([name, options, files]), self.limit
         )
@@ -155,10 +161,13 @@ class Jsonl:
                     f"{self.answer_pattern!r}: {answer[-60:]!r}"
                 )
             answer = found[1].strip()
+        solution = row.text(self.solution_column) if self.solution_column else None
+        if solution == "":
+            raise ValueError(f'{row.where}: column "{self.solution_column}" is empty')
         return Problem(
             prompt=row.prompt(self.prompt_column),
             answer=answer,
-            solution=row.text(self.solution_column) if self.solution_column else None,
+            solution=solution,
             index=0,
             meta=row.columns,
         )

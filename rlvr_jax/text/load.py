@@ -31,7 +31,7 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     """
     if name == "char":
         return char_tokenizer()
-    folder = Path(name).expanduser()
+    folder = Path(os.path.expanduser(name))
     looks_local = name.startswith((".", "~", os.sep)) or name.count("/") > 1
     if not name or (looks_local and not folder.is_dir()):
         raise ValueError(f'no tokenizer folder "{name}" (allowed: "char", a folder, a hub name)')

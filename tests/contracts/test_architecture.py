@@ -21,7 +21,7 @@ LAYERS = dict(
     enumerate(
         (
             "types registry",
-            "masking batch",
+            "masking batch schema",
             "losses advantages sharding sampling slots rewards tasks text statistics workdir",
             "models evalreport runfiles choices grade store",
             "generate packing console preset_rows audit checkpoint analysis",

@@ -1,10 +1,15 @@
+import sys
 import time
 
 import pool_rewards
 import pytest
 
 from rlvr_jax.rewards import grade_all
+from rlvr_jax.rewards.compose import Compose
+from rlvr_jax.rewards.learned import Learned
+from rlvr_jax.rewards.numeric import Numeric
 from rlvr_jax.rewards.user_function import UserFunction, load_function
+from rlvr_jax.rewards.verl_function import VerlFunction
 from rlvr_jax.rewards.wrapper import named_reward
 from rlvr_jax.types import Completion, Problem
 
@@ -91,3 +96,29 @@ def test_missing_file_and_module():
         load_function("no_such_module_x:f")
     with pytest.raises(ValueError, match="positive"):
         UserFunction(path="a:b", deadline_s=0.0)
+
+
+@pytest.mark.parametrize("kind", [UserFunction, VerlFunction])
+def test_the_home_folder_is_expanded(kind, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "at_home.py").write_text("def pay(completions, **columns):\n    return [2.0]\n")
+    assert kind(path="~/at_home.py:pay").files == ("~/at_home.py",)
+    assert load_function("~/at_home.py:pay")([""]) == [2.0]
+    with pytest.raises(ValueError, match='no file "~/nowhere.py"'):
+        kind(path="~/nowhere.py:pay")
+
+
+def test_the_files_of_a_reward_are_found_without_importing_them(monkeypatch, tmp_path):
+    (tmp_path / "pack" / "inner").mkdir(parents=True)
+    for name in ("pack/__init__.py", "pack/inner/__init__.py", "pack/inner/mine.py"):
+        (tmp_path / name).write_text("raise RuntimeError\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    mine = str(tmp_path / "pack" / "inner" / "mine.py")
+    assert UserFunction(path="pack.inner.mine:f").files == (mine,)
+    assert Learned(scorer="pack.inner.mine:f").files == (mine,)
+    inner = str(tmp_path / "pack" / "inner" / "__init__.py")
+    both = Compose(rewards=("pack.inner:f", "numeric", "pack.inner.mine:f"), gates=("format",))
+    assert both.files == (inner, mine)
+    assert "pack" not in sys.modules
+    assert UserFunction(path="pack.nothing:f").files == UserFunction(path="sys:f").files == ()
+    assert Learned().files == Numeric().files == ()

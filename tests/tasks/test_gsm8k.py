@@ -47,10 +47,13 @@ def test_solution_is_the_working_in_the_answer_form(tmp_path):
 def test_limit_and_gzip(tmp_path):
     task = gsm8k(tmp_path, limit=2)
     assert len(task.split("train")) == 2
+    assert task.files == (f"{tmp_path}/train.jsonl", f"{tmp_path}/test.jsonl")
     plain = (tmp_path / "train.jsonl").read_bytes()
     (tmp_path / "train.jsonl").unlink()
     (tmp_path / "train.jsonl.gz").write_bytes(gzip.compress(plain))
     assert len(task.split("train")) == 2
+    assert task.files == (f"{tmp_path}/train.jsonl.gz", f"{tmp_path}/test.jsonl")
+    assert TASKS.make("gsm8k").files == ()  # the hub's
 
 
 @pytest.mark.parametrize("answer", ["72", "#### ", "####", ""])

@@ -115,6 +115,7 @@ def test_fingerprint_is_of_content_and_options_not_of_paths(tmp_path):
         ({"ask": "x", "gold": "7"}, {"answer_pattern": "#### (.*)"}, "does not match.*'7'"),
         ({"ask": "x", "gold": "9"}, {"answer_pattern": "(8)|9"}, "does not match"),
         ({"ask": "x", "gold": 1, "how": []}, {"solution_column": "how"}, 'column "how" must'),
+        ({"ask": "x", "gold": 1, "how": " "}, {"solution_column": "how"}, 'column "how" is empty'),
     ],
 )
 def test_faulty_row_is_named(tmp_path, bad, fields, message):
@@ -134,7 +135,10 @@ def test_fraction_that_leaves_a_side_empty(tmp_path):
 def test_home_folder_is_expanded(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     write_rows(tmp_path / "a.jsonl", [{"prompt": f"{i}", "answer": i} for i in range(50)])
+    with pytest.raises(ValueError, match="test_path is train_path"):
+        TASKS.make("jsonl", train_path="~/a.jsonl", test_path=str(tmp_path / "a.jsonl"))
     task = TASKS.make("jsonl", train_path="~/a.jsonl", test_fraction=0.5)
+    assert task.files == ("~/a.jsonl",)
     assert len(task.split("train")) + len(task.split("test")) == 50
 
 
