@@ -35,16 +35,16 @@ def get_config():
     c.pack.row_tokens = 96
     c.pack.micro_tokens = 1536
     c.rl.steps = 60
-    c.rollout.prompts = 48
+    c.rollout.prompts = 32
     c.rollout.group = 8
     c.rollout.drop_unanimous = True  # sampling is cheap here, a gradient over 262,144 words is not
-    c.optim.learning_rate = 3e-5
+    c.optim.learning_rate = 3e-6
     c.optim.schedule = "linear"
     c.optim.warmup_steps = 3
-    c.optim.final_scale = 0.1
+    c.optim.final_scale = 0.3
     c.kl.coef = 0.0
     c.eval.problems = 256
     c.eval.samples = 2
-    c.eval.every = 20
-    c.checkpoint.every = 20
+    c.eval.every = 30
+    c.checkpoint.every = 30
     return c
