@@ -34,11 +34,12 @@ from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.hf import load_params
 from rlvr_jax.models.lora import init_adapters, join, merge
 from rlvr_jax.reference import Reference
+from rlvr_jax.reward_model import reward_models
 from rlvr_jax.rewards import make_grader
 from rlvr_jax.rollout import Actor, Judged
 from rlvr_jax.sampling import SamplingConfig
 from rlvr_jax.sharding import MeshConfig, make_mesh, tree_shardings
-from rlvr_jax.text import load_tokenizer, stop_ids
+from rlvr_jax.text import load_tokenizer, ordinary_size, stop_ids
 from rlvr_jax.types import Problem
 from rlvr_jax.workdir import Stop, claim_workdir
 
@@ -160,16 +161,6 @@ def any_mesh(config: RunConfig) -> Mesh:
         return make_mesh(MeshConfig(), jax.devices()[:1])
 
 
-def ordinary_size(tokenizer) -> int:
-    """Ids of a tokenizer without the special tokens at its end: Gemma 3 has one for images, which
-    its text models have no embedding for and which text does not contain."""
-    size, special = len(tokenizer), set(tokenizer.all_special_ids)
-    added = tokenizer.added_tokens_decoder
-    while size - 1 in added and (size - 1 in special or added[size - 1].special):
-        size -= 1
-    return size
-
-
 def make_actor(config: RunConfig, model, tokenizer, mesh, grader, clock, sampling: SamplingConfig):
     """The sampler with the text and the checker around it."""
     stops = stop_ids(tokenizer, config.text.stop)
@@ -185,11 +176,17 @@ def make_actor(config: RunConfig, model, tokenizer, mesh, grader, clock, samplin
     )
 
 
+def open_grader(stack: contextlib.ExitStack, config: RunConfig, mesh: Mesh):
+    """The reward's grader; the models that the reward names are served until the stack closes."""
+    stack.enter_context(reward_models(config.reward, config.model, config.pack, mesh))
+    return stack.enter_context(make_grader(config.reward, workers=config.rollout.verify_workers))
+
+
 def open_actor(stack: contextlib.ExitStack, config: RunConfig, sampling: SamplingConfig):
     """(actor, model, mesh) without a run folder, for evaluation and the doctor."""
     tokenizer = load_tokenizer(config.tokenizer)
     model, mesh = resolve_model(config, tokenizer), make_mesh(config.mesh)
-    grader = stack.enter_context(make_grader(config.reward, workers=config.rollout.verify_workers))
+    grader = open_grader(stack, config, mesh)
     return make_actor(config, model, tokenizer, mesh, grader, Clock(), sampling), model, mesh
 
 
@@ -213,14 +210,12 @@ def open_run(config: RunConfig, workdir: str):
         raise ValueError("the task has an empty split; training and evaluation need problems")
     tokenizer = load_tokenizer(config.tokenizer)
     model, mesh = resolve_model(config, tokenizer), make_mesh(config.mesh)
-    claim_workdir(workdir, to_json(config))
     plans = [StagePlan(name, stage_steps(config, name)) for name in config.stages]
     with contextlib.ExitStack() as stack:
+        grader = open_grader(stack, config, mesh)
+        claim_workdir(workdir, to_json(config))
         log = stack.enter_context(
             contextlib.closing(RunLog(workdir, plans, writes=jax.process_index() == 0))
-        )
-        grader = stack.enter_context(
-            make_grader(config.reward, workers=config.rollout.verify_workers)
         )
         stop = stack.enter_context(Stop())
         build = functools.partial(make_actor, config, model, tokenizer, mesh, grader, log.clock)

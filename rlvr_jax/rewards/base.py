@@ -56,6 +56,11 @@ class Reward:
         """How messages call the reward."""
         return f"reward {type(self).__name__}"
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Folders and hub names of models that must be served while the reward grades."""
+        return ()
+
     def __call__(self, completion: Completion, problem: Problem) -> Verdict:
         raise NotImplementedError(f"{type(self).__name__} does not grade single completions")
 
