@@ -88,9 +88,11 @@ def open_reward_model(
 @contextlib.contextmanager
 def reward_models(
     reward: Reward, precision: ModelConfig, pack: PackConfig, mesh: Mesh
-) -> Iterator[None]:
+) -> Iterator[dict[str, RewardModel]]:
     """Serve every model that `reward` names (`Reward.models`) for the time of the `with`."""
     with contextlib.ExitStack() as stack:
+        models = {}
         for name in reward.models:
-            stack.enter_context(serving(name, open_reward_model(name, precision, pack, mesh)))
-        yield
+            models[name] = open_reward_model(name, precision, pack, mesh)
+            stack.enter_context(serving(name, models[name]))
+        yield models

@@ -34,7 +34,7 @@ from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.hf import load_params
 from rlvr_jax.models.lora import init_adapters, join, merge
 from rlvr_jax.reference import Reference
-from rlvr_jax.reward_model import reward_models
+from rlvr_jax.reward_model import RewardModel, reward_models
 from rlvr_jax.rewards import make_grader
 from rlvr_jax.rollout import Actor, Judged
 from rlvr_jax.sampling import SamplingConfig
@@ -83,6 +83,7 @@ class Run:
     checkpoints: Checkpoints
     stop: Stop
     compiles: CompileCounter
+    reward_models: dict[str, RewardModel]  # by folder or hub name
     reported: tuple[EvalReport, Judged] | None = None  # the last evaluation
     reference: Reference | None = None  # of the stage
 
@@ -177,16 +178,17 @@ def make_actor(config: RunConfig, model, tokenizer, mesh, grader, clock, samplin
 
 
 def open_grader(stack: contextlib.ExitStack, config: RunConfig, mesh: Mesh):
-    """The reward's grader; the models that the reward names are served until the stack closes."""
-    stack.enter_context(reward_models(config.reward, config.model, config.pack, mesh))
-    return stack.enter_context(make_grader(config.reward, workers=config.rollout.verify_workers))
+    """(the reward's grader, the reward models that are served until the stack closes)."""
+    models = stack.enter_context(reward_models(config.reward, config.model, config.pack, mesh))
+    grader = make_grader(config.reward, workers=config.rollout.verify_workers)
+    return stack.enter_context(grader), models
 
 
 def open_actor(stack: contextlib.ExitStack, config: RunConfig, sampling: SamplingConfig):
     """(actor, model, mesh) without a run folder, for evaluation and the doctor."""
     tokenizer = load_tokenizer(config.tokenizer)
     model, mesh = resolve_model(config, tokenizer), make_mesh(config.mesh)
-    grader = open_grader(stack, config, mesh)
+    grader, _ = open_grader(stack, config, mesh)
     return make_actor(config, model, tokenizer, mesh, grader, Clock(), sampling), model, mesh
 
 
@@ -212,7 +214,7 @@ def open_run(config: RunConfig, workdir: str):
     model, mesh = resolve_model(config, tokenizer), make_mesh(config.mesh)
     plans = [StagePlan(name, stage_steps(config, name)) for name in config.stages]
     with contextlib.ExitStack() as stack:
-        grader = open_grader(stack, config, mesh)
+        grader, served = open_grader(stack, config, mesh)
         claim_workdir(workdir, to_json(config))
         log = stack.enter_context(
             contextlib.closing(RunLog(workdir, plans, writes=jax.process_index() == 0))
@@ -238,6 +240,7 @@ def open_run(config: RunConfig, workdir: str):
             ),
             stop=stop,
             compiles=CompileCounter(),
+            reward_models=served,
         )
 
 

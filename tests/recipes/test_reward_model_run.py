@@ -1,6 +1,8 @@
 """Runs that are paid by a reward model, alone and beside a rule."""
 
+import contextlib
 import json
+import math
 
 import jax
 import numpy as np
@@ -13,9 +15,12 @@ from rlvr_jax.models import transformer
 from rlvr_jax.models.config import AttentionConfig, ModelConfig
 from rlvr_jax.models.hf import SCORE, write_model
 from rlvr_jax.models.safetensors_file import SINGLE, read_headers, write_file
-from rlvr_jax.recipes.pipeline import run_pipeline
+from rlvr_jax.recipes.pipeline import begin, run_pipeline
+from rlvr_jax.recipes.rl import rl
 from rlvr_jax.rewards.learned import find_scorer
+from rlvr_jax.setup import open_actor, open_run
 from rlvr_jax.text import char_tokenizer
+from rlvr_jax.types import Completion
 
 MODEL = ModelConfig(
     family="llama",
@@ -25,6 +30,15 @@ MODEL = ModelConfig(
     mlp_width=16,
     attn=AttentionConfig(heads=2, kv_heads=1, head_dim=8),
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_compilation():
+    """Each program here runs a few times: most of the time would go into optimizing it."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +63,13 @@ def folder(tmp_path_factory):
 
 def small():
     c = get_config()
-    c.model.layers = 1
+    c.model.layers, c.model.width, c.model.mlp_width = 1, 16, 16
+    c.decode.max_new_tokens = c.decode.chunk = 8
     c.stages = ("rl",)
     c.sft.steps = c.sft.batch = c.sft.optim.learning_rate = None
     c.rl.steps, c.rollout.prompts, c.learner.minibatches = 2, 4, None
     c.rollout.dynamic_sampling = c.rollout.max_refills = None
-    c.eval.problems, c.eval.every, c.checkpoint.every = 4, 0, 2
+    c.eval.problems, c.eval.samples, c.eval.every, c.checkpoint.every = 4, 4, 0, 2
     return c
 
 
@@ -62,19 +77,27 @@ def steps(workdir):
     return [r for r in read_rows(workdir / "metrics.jsonl") if "reward/mean" in r]
 
 
-def test_two_steps_beside_a_rule(folder, tmp_path):
+def test_two_steps_beside_a_rule(folder, tmp_path, capsys):
     c = small()
     name = f"learned:{folder}"
     c.reward.name, c.reward.rewards, c.reward.weights = "compose", (name, "numeric"), (0.5, 1.0)
     config = build(c)
     assert from_json(json.loads(json.dumps(to_json(config)))) == config
-    run_pipeline(config, str(tmp_path))
+    with open_run(config, str(tmp_path)) as run:
+        rl(run, *begin(run))
+    numbers = sum(math.prod(t.shape) for t in read_headers(folder).values()) + 1  # a bias of 0
+    told = capsys.readouterr().out.replace("\n", "")
+    assert f"reward model {folder}: {numbers:,} parameters x 4 B" in told
     first, second = steps(tmp_path)
     for row in (first, second):
         assert row["verifier/unknown_frac"] == 0 and row["health/nonfinite"] == 0
         paid = 0.5 * row[f"reward/{name}"] + row["reward/numeric"]
         np.testing.assert_allclose(row["reward/mean"], paid, atol=1e-5)
         assert row["reward/std"] > 0.1
+    with contextlib.ExitStack() as stack:  # rlvr eval, rlvr doctor
+        actor, _, _ = open_actor(stack, config, config.eval_sampling)
+        (verdict,) = actor.grader.grade([Completion(text="7")], [config.task.split("test")[0]])
+    assert verdict.parts[name] != 0
     with pytest.raises(ValueError, match="is served"):  # only for the time of the run
         find_scorer(str(folder))
 
