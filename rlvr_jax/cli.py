@@ -34,7 +34,7 @@ COMMANDS = {
     "sample": Command("rlvr_jax.commands.sample:main", "talk to a run's checkpoint"),
     "doctor": Command("rlvr_jax.commands.doctor:main", "check the invariants on your own config"),
     "report": Command("rlvr_jax.commands.report:main", "write report.html and plots of a run"),
-    "grade": Command("rlvr_jax.grade:main", "grade saved generations with any reward"),
+    "grade": Command("rlvr_jax.commands.grade:main", "grade saved generations with any reward"),
     "audit": Command("rlvr_jax.audit:main", "a verifier against cases with known verdicts"),
     "export": Command(
         "rlvr_jax.commands.export:main", "a run's checkpoint as a Hugging Face folder"

@@ -3,6 +3,7 @@
   rlvr grade responses.jsonl                       columns found by their usual names
   rlvr grade out.jsonl --reward=numeric --answer=gold --responses=samples --score=rm
   rlvr grade out.jsonl --set extract=boxed,phrase --out=verdicts.jsonl
+  rlvr grade out.jsonl --reward=learned --set scorer=owner/model --set threshold=0
 
 A line holds a prompt, a gold answer and one response or a list of them; lines with the same prompt
 and gold are samples of one problem.  Printed with 95 % intervals by problem: avg@k, unbiased
@@ -14,6 +15,7 @@ problems it rests on; avg@2-8 means that problems have 2 to 8 judged samples.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import math
@@ -21,7 +23,8 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from rlvr_jax.rewards import Reward, make_grader
@@ -365,8 +368,11 @@ def parser() -> argparse.ArgumentParser:
     return arguments
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry of `rlvr grade`."""
+def main(
+    argv: Sequence[str] | None = None,
+    serve: Callable[[Reward], AbstractContextManager] = contextlib.nullcontext,
+) -> int:
+    """Entry of `rlvr grade`.  serve: lends the reward its models (`Reward.models`)."""
     options = parser().parse_args(argv)
     reward = make_reward(options.reward, options.set)
     if options.workers < 1:
@@ -374,9 +380,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     out = None if options.out is None else output_path(options.out, [options.file])
     columns = {role: getattr(options, role) for role in USUAL}
     groups = load_groups(options.file, columns, options.answer_pattern)
-    start = time.monotonic()
-    verdicts = grade_groups(groups, reward, options.workers)
-    seconds = time.monotonic() - start
+    with serve(reward):
+        start = time.monotonic()
+        verdicts = grade_groups(groups, reward, options.workers)
+        seconds = time.monotonic() - start
     if out is not None:
         write_verdicts(out, groups, verdicts)
     grades = summarise(groups, verdicts)

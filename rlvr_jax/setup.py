@@ -35,13 +35,14 @@ from rlvr_jax.models.hf import load_params
 from rlvr_jax.models.lora import init_adapters, join, merge
 from rlvr_jax.preflight import check_data
 from rlvr_jax.reference import Reference
+from rlvr_jax.reward_model import RewardModel, reward_models
 from rlvr_jax.rewards import make_grader
 from rlvr_jax.rollout import Actor, Judged
 from rlvr_jax.sampling import SamplingConfig
 from rlvr_jax.sharding import MeshConfig, make_mesh, tree_shardings
 from rlvr_jax.tasks import ReadsFiles
 from rlvr_jax.tasks.rows import file_sha256
-from rlvr_jax.text import load_tokenizer, stop_ids
+from rlvr_jax.text import load_tokenizer, ordinary_size, stop_ids
 from rlvr_jax.types import Problem
 from rlvr_jax.workdir import Stop, claim_workdir, lock_workdir
 
@@ -86,6 +87,7 @@ class Run:
     stop: Stop
     compiles: CompileCounter
     data: dict[str, str]  # hashes of what is read: see `data_hashes`
+    reward_models: dict[str, RewardModel]  # by folder or hub name
     reported: tuple[EvalReport, Judged] | None = None  # the last evaluation
     reference: Reference | None = None  # of the stage
 
@@ -164,16 +166,6 @@ def any_mesh(config: RunConfig) -> Mesh:
         return make_mesh(MeshConfig(), jax.devices()[:1])
 
 
-def ordinary_size(tokenizer) -> int:
-    """Ids of a tokenizer without the special tokens at its end: Gemma 3 has one for images, which
-    its text models have no embedding for and which text does not contain."""
-    size, special = len(tokenizer), set(tokenizer.all_special_ids)
-    added = tokenizer.added_tokens_decoder
-    while size - 1 in added and (size - 1 in special or added[size - 1].special):
-        size -= 1
-    return size
-
-
 def make_actor(config: RunConfig, model, tokenizer, mesh, grader, clock, sampling: SamplingConfig):
     """The sampler with the text and the checker around it."""
     stops = stop_ids(tokenizer, config.text.stop)
@@ -189,11 +181,18 @@ def make_actor(config: RunConfig, model, tokenizer, mesh, grader, clock, samplin
     )
 
 
+def open_grader(stack: contextlib.ExitStack, config: RunConfig, mesh: Mesh):
+    """(the reward's grader, the reward models that are served until the stack closes)."""
+    models = stack.enter_context(reward_models(config.reward, config.model, config.pack, mesh))
+    grader = make_grader(config.reward, workers=config.rollout.verify_workers)
+    return stack.enter_context(grader), models
+
+
 def open_actor(stack: contextlib.ExitStack, config: RunConfig, sampling: SamplingConfig):
     """(actor, model, mesh) without a run folder, for evaluation and the doctor."""
     tokenizer = load_tokenizer(config.tokenizer)
     model, mesh = resolve_model(config, tokenizer), make_mesh(config.mesh)
-    grader = stack.enter_context(make_grader(config.reward, workers=config.rollout.verify_workers))
+    grader, _ = open_grader(stack, config, mesh)
     return make_actor(config, model, tokenizer, mesh, grader, Clock(), sampling), model, mesh
 
 
@@ -247,14 +246,12 @@ def open_run(config: RunConfig, workdir: str):
     data = data_hashes(config, train, test)
     plans = [StagePlan(name, stage_steps(config, name)) for name in config.stages]
     with contextlib.ExitStack() as stack:
+        grader, served = open_grader(stack, config, mesh)
         if jax.process_index() == 0:
             stack.enter_context(lock_workdir(workdir))
         claim_workdir(workdir, to_json(config), data)
         log = stack.enter_context(
             contextlib.closing(RunLog(workdir, plans, writes=jax.process_index() == 0))
-        )
-        grader = stack.enter_context(
-            make_grader(config.reward, workers=config.rollout.verify_workers)
         )
         stop = stack.enter_context(Stop())
         build = functools.partial(make_actor, config, model, tokenizer, mesh, grader, log.clock)
@@ -278,6 +275,7 @@ def open_run(config: RunConfig, workdir: str):
             stop=stop,
             compiles=CompileCounter(),
             data=data,
+            reward_models=served,
         )
 
 

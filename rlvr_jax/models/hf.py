@@ -19,12 +19,21 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
 from rlvr_jax.models import transformer
 from rlvr_jax.models.config import RUN_KEYS, ModelConfig
-from rlvr_jax.models.families import FAMILIES, Cell, config_of, config_to_json, family_of, layout
+from rlvr_jax.models.families import (
+    FAMILIES,
+    Cell,
+    Tensor,
+    config_of,
+    config_to_json,
+    family_of,
+    layout,
+)
 from rlvr_jax.models.families.names import leaf_shapes, tensor_shapes
 from rlvr_jax.models.safetensors_file import (
     DTYPES,
@@ -34,11 +43,13 @@ from rlvr_jax.models.safetensors_file import (
     read_into,
     write_files,
 )
-from rlvr_jax.sharding import path_name, tree_shardings
+from rlvr_jax.models.value_head import init_value_head
+from rlvr_jax.sharding import path_name, replicated, tree_shardings
 
 SHARD_BYTES = 5 * 10**9
 SPECIAL = ("bos_token_id", "eos_token_id", "pad_token_id")
 PATTERNS = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
+SCORE = "score.weight"  # the head of a sequence classifier, [labels, D]
 _UNUSED = ("rotary_emb.inv_freq",)  # ends of names of constants that old checkpoints store
 
 
@@ -104,10 +115,43 @@ def load_params(name: str, config: ModelConfig, mesh: Mesh) -> Any:
 
     ValueError naming every tensor that is missing, left over, or of another shape.
     """
+    names = FAMILIES.make(config.family).names
+    return _load(name, config, read_headers(locate(name)), names, param_shapes(config), mesh)
+
+
+def load_reward_model(name: str, config: ModelConfig, mesh: Mesh) -> Any:
+    """The parameters of a sequence classifier with one label (Qwen2ForSequenceClassification, ...):
+    the transformer without an output head, and its score as a value head without a bias.
+
+    ValueError as for `load_params`, and where it is no such classifier.
+    """
     found = read_headers(locate(name))
-    shapes = param_shapes(config)
+    if SCORE not in found:
+        raise ValueError(
+            f"it holds no tensor {SCORE}, the head of a sequence classifier with one label "
+            "(a language model is no reward model)"
+        )
+    labels = found[SCORE].shape[0]
+    if labels != 1:
+        raise ValueError(f"it has {labels} labels (rows of {SCORE}); a reward model has 1")
+    if not any(tensor.startswith("model.") for tensor in found):  # saved without its head's class
+        found = {t if t == SCORE else f"model.{t}": stored for t, stored in found.items()}
+    names = {**FAMILIES.make(config.family).names, "value_head/weight": Tensor(SCORE)}
+    trunk = {leaf: shape for leaf, shape in param_shapes(config).items() if leaf != "head"}
+    score = jax.ShapeDtypeStruct((1, config.width), jnp.float32)
+    params = _load(name, config, found, names, trunk | {"value_head": {"weight": score}}, mesh)
+
+    def head(score_1D):
+        return init_value_head(config) | {"weight": score_1D[0]}
+
+    weight = params["value_head"]["weight"]
+    return params | {"value_head": jax.jit(head, out_shardings=replicated(mesh))(weight)}
+
+
+def _load(name: str, config: ModelConfig, found, names, shapes, mesh: Mesh) -> Any:
+    """Arrays of `shapes` from the tensors of a checkpoint, each of which is used."""
     sizes = leaf_shapes(shapes)
-    cells = layout(FAMILIES.make(config.family).names, sizes)
+    cells = layout(names, sizes)
     _check_census(name, found, tensor_shapes(cells, sizes), config)
     by_leaf: dict[str, dict[tuple[int, ...], Cell]] = {}
     for cell in cells:

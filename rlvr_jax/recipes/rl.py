@@ -95,7 +95,7 @@ def note_memory(run: Run, state: TrainState, critic: Critic | None) -> None:
         "policy": state,
         "reference": None if run.reference is None else run.reference.params,
         "critic": None if critic is None else critic.state,
-    }
+    } | {f"reward model {name}": model.params for name, model in run.reward_models.items()}
     for line in account(roles):
         run.log.note(line)
 

@@ -66,6 +66,11 @@ class Reward:
         """The user's files that decide its verdicts, where they can be told."""
         return ()
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Folders and hub names of models that must be served while the reward grades."""
+        return ()
+
     def __call__(self, completion: Completion, problem: Problem) -> Verdict:
         raise NotImplementedError(f"{type(self).__name__} does not grade single completions")
 

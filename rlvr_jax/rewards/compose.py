@@ -15,7 +15,8 @@ from rlvr_jax.types import Completion, Problem, Verdict
 class Compose(Wrapper):
     """The sum of weight times score over `rewards`, paid where every gate is passed.
 
-    rewards: names, or "module:function".  weights: one each; () means 1 each.
+    rewards: names, "learned:MODEL" (a folder or hub name), or "module:function".  weights: one
+        each; () means 1 each.
     gates: rewards that must accept the completion before anything is paid, e.g. ("format",); they
         may also stand in `rewards`.  closed: what a completion that fails a gate earns.
     accuracy: which of `rewards` decides whether the answer is right; "" means the last.

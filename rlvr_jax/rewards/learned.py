@@ -1,13 +1,14 @@
 """Scores of a model as the reward: a reward model, an outcome verifier, a process verifier.
 
 The model lives on the device and this package does not know devices.  Between them stands a
-function; whoever owns the model lends it for the time of a run:
+function; whoever owns the model lends it for the time of a run.  A run does so itself where the
+scorer is a folder or a hub name (reward_model.py); any other model you lend by hand:
 
     with serving("rm", score):              # score(completions, problems) -> list[Scores]
         grader = make_grader(Learned(scorer="rm"))
 
 A model is easier to fool than a rule (arXiv:2507.08794): put a rule before it with "compose", e.g.
-rewards=("learned", "math"), gates=("format",).
+rewards=("learned:owner/model", "math"), gates=("format",).
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def find_scorer(name: str) -> Scorer:
         known = sorted(_SERVED)
         raise ValueError(
             f'learned: no scorer "{name}" is served{nearest(name, known)} '
-            f"(there are: {', '.join(known) or 'none'})"
+            f"(there are: {', '.join(known) or 'none'}; a folder is written with a /: ./{name})"
         )
     return _SERVED[name]
 
@@ -86,7 +87,8 @@ def length_scorer(completions, problems) -> list[Scores]:
 class Learned(Reward):
     """Pays what a model says: shift + factor * scale(value).
 
-    scorer: a name under `serving`, or "module:function".
+    scorer: a reward model's folder or hub name (it holds a "/"), "module:function", or else a name
+        under `serving`.
     steps: how a process verifier's steps become one value: "min" (Lightman et al. 2023,
         arXiv:2305.20050, use min and product), "mean", "last", "product".
     scale: "identity", or "sigmoid" for models that give logits (steps are scaled before they are
@@ -118,6 +120,12 @@ class Learned(Reward):
                 )
         numbers = ("factor", "shift", "threshold", "wrong")
         check_finite(**{name: getattr(self, name) for name in numbers})
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The scorer where it is a model that nobody serves yet."""
+        own = "/" in self.scorer and ":" not in self.scorer and self.scorer not in _SERVED
+        return (self.scorer,) if own else ()
 
     def __call__(self, completion: Completion, problem: Problem) -> Verdict:
         return self.grade_batch([completion], [problem])[0]

@@ -1,9 +1,9 @@
 """Rewards made of other rewards: what compose.py and controls.py share.
 
-A wrapper names its inner rewards by their registry name (built with their defaults) or, where the
-name holds a colon, by the import path of a user's function.  Each inner reward runs as it runs
-alone, inline or in workers with its own deadline (grading.make_grader); the wrapper then combines
-the verdicts of the whole batch.
+A wrapper names its inner rewards by their registry name (built with their defaults), a reward model
+as "learned:MODEL", or a user's function by its import path, which holds a colon.  Each inner reward
+runs as it runs alone, inline or in workers with its own deadline (grading.make_grader); the wrapper
+then combines the verdicts of the whole batch.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ from rlvr_jax.types import Completion, Problem, Verdict
 
 
 def named_reward(name: str) -> Reward:
-    """The reward of this registry name, or the user's function at "module:function"."""
-    is_path = ":" in name or name.endswith(".py")
+    """The reward of this registry name; "learned:MODEL" with the folder or hub name of a reward
+    model; or the user's function at "module:function"."""
+    kind, colon, model = name.partition(":")
+    if kind == "learned" and "/" in model:
+        return REWARDS.make("learned", scorer=model)
+    is_path = colon or name.endswith(".py")
     return REWARDS.make("function", path=name) if is_path else REWARDS.make(name)
 
 
@@ -36,6 +40,10 @@ class Wrapper(Reward):
     @property
     def files(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(path for reward in self.inner for path in reward.files))
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for reward in self.inner for name in reward.models))
 
     def prepare(self, problems: Sequence[Problem]) -> Sequence[Problem]:
         """The problems that the inner rewards are given."""

@@ -88,7 +88,11 @@ def encode_prompts(
         adds = False  # the chat template writes it
     else:
         text = TEMPLATES.get(format.template, format.template)
-        texts = [text.replace("{prompt}", _plain_prompt(p, format.template)) for p in problems]
+        advice = (
+            f'template "{format.template}" takes plain text or one user message; '
+            'use template "chat"'
+        )
+        texts = [text.replace("{prompt}", _plain_prompt(p, advice)) for p in problems]
         rows = tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
         adds = format.bos == "auto" and _adds_bos(tokenizer)
     rows = [_one_bos(list(ids), tokenizer, format.bos, adds) for ids in rows]
@@ -106,6 +110,22 @@ def encode_completion(tokenizer: PreTrainedTokenizerBase, text: str, eos: int) -
     return [*ids, eos]
 
 
+def encode_answered(tokenizer: PreTrainedTokenizerBase, problem: Problem, answer: str) -> list[int]:
+    """Token ids of a prompt and its answer, as a model that judges them is shown them: in the
+    tokenizer's chat template, without one the answer right behind the prompt.
+
+    The answer may hold anything, special tokens too.  ValueError: messages that cannot be rendered.
+    """
+    if tokenizer.chat_template:
+        turns = [*_messages(problem), {"role": "assistant", "content": answer}]
+        return _render(tokenizer, problem, turns, asks=False)
+    advice = "a tokenizer without a chat template takes plain text or one user message"
+    text = _plain_prompt(problem, advice) + answer
+    ids = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+    bos = [tokenizer.bos_token_id]
+    return bos + ids if _adds_bos(tokenizer) and ids[:1] != bos else ids
+
+
 def decode(
     tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], stop_ids: Collection[int]
 ) -> str:
@@ -119,16 +139,19 @@ def decode(
     return tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
 
-def _plain_prompt(problem: Problem, template: str) -> str:
+def _plain_prompt(problem: Problem, advice: str) -> str:
     if isinstance(problem.prompt, str):
         return problem.prompt
     if [m["role"] for m in problem.prompt] == ["user"]:
         return problem.prompt[0]["content"]
     roles = ", ".join(m["role"] for m in problem.prompt)
-    raise ValueError(
-        f'problem {problem.index} is a conversation ({roles}): template "{template}" takes plain '
-        'text or one user message; use template "chat"'
-    )
+    raise ValueError(f"problem {problem.index} is a conversation ({roles}): {advice}")
+
+
+def _messages(problem: Problem) -> list[dict[str, str]]:
+    if isinstance(problem.prompt, str):
+        return [{"role": "user", "content": problem.prompt}]
+    return [dict(m) for m in problem.prompt]
 
 
 def _render_chat(tokenizer: PreTrainedTokenizerBase, problem: Problem, system: str) -> list[int]:
@@ -137,19 +160,25 @@ def _render_chat(tokenizer: PreTrainedTokenizerBase, problem: Problem, system: s
             f'template "chat": this tokenizer has no chat template (plain ones: '
             f"{', '.join(TEMPLATES)})"
         )
-    if isinstance(problem.prompt, str):
-        messages = [{"role": "user", "content": problem.prompt}]
-    else:
-        messages = [dict(m) for m in problem.prompt]
+    messages = _messages(problem)
     if system:
         if messages[0]["role"] == "system":
             raise ValueError(f"problem {problem.index} brings a system message; set system to ''")
         messages.insert(0, {"role": "system", "content": system})
+    return _render(tokenizer, problem, messages, asks=True)
+
+
+def _render(
+    tokenizer: PreTrainedTokenizerBase, problem: Problem, messages: list, asks: bool
+) -> list[int]:
+    """Ids of messages in the chat template; `asks`: up to where the assistant's turn begins."""
     from jinja2 import TemplateError
 
     try:
-        return tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, tokenize=True, return_dict=False
+        return list(
+            tokenizer.apply_chat_template(
+                messages, add_generation_prompt=asks, tokenize=True, return_dict=False
+            )
         )
     except TemplateError as error:  # templates refuse roles they do not know, and their order
         roles = ", ".join(m["role"] for m in messages)

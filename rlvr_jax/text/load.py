@@ -84,6 +84,16 @@ def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
     raise ValueError("the tokenizer has neither a pad token nor an end token")
 
 
+def ordinary_size(tokenizer: PreTrainedTokenizerBase) -> int:
+    """Ids of a tokenizer without the special tokens at its end: Gemma 3 has one for images, which
+    its text models have no embedding for and which text does not contain."""
+    size, special = len(tokenizer), set(tokenizer.all_special_ids)
+    added = tokenizer.added_tokens_decoder
+    while size - 1 in added and (size - 1 in special or added[size - 1].special):
+        size -= 1
+    return size
+
+
 def stop_ids(tokenizer: PreTrainedTokenizerBase, extra: Iterable[str] = ()) -> tuple[int, ...]:
     """Every id that ends a completion, sorted: the tokenizer's end token, those of the
     ``generation_config.json`` beside it, the one its chat template ends an answer with, and every

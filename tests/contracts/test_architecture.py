@@ -29,7 +29,7 @@ LAYERS = dict(
             "rollout learner",
             "experience evaluate shaping curriculum reference",
             "critic controllers",
-            "config",
+            "config reward_model",
             "preflight",
             "setup invariants",
             "recipes doctor export",

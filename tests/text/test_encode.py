@@ -8,6 +8,7 @@ from rlvr_jax.text import (
     PromptFormat,
     char_tokenizer,
     decode,
+    encode_answered,
     encode_completion,
     encode_prompt,
     encode_prompts,
@@ -228,3 +229,24 @@ def test_many_prompts_are_the_single_ones(template, bos):
     assert rows == [encode_prompt(tokenizer, p, format) for p in problems]
     assert len({len(row) for row in rows}) == 3  # nothing is padded
     assert encode_prompts(tokenizer, [], format) == []
+
+
+def test_a_prompt_with_its_answer_in_the_chat_template():
+    turns = ({"role": "system", "content": "be brief"}, {"role": "user", "content": "7+12="})
+    text = "[user]7+12=<eos>[assistant]19<eos>"
+    ids = encode_answered(chat_tokenizer(), problem(), "19")
+    assert ids == [BOS, *plain_ids(text)]
+    whole = encode_answered(chat_tokenizer(), problem(turns), "19")
+    assert whole == [BOS, *plain_ids("[system]be brief<eos>" + text)]
+
+
+def test_a_prompt_with_its_answer_in_plain_text():
+    for prompt in ("7+12=", ({"role": "user", "content": "7+12="},)):
+        assert encode_answered(char_tokenizer(), problem(prompt), "19") == plain_ids("7+12=19")
+        for tokenizer in (bos_tokenizer(), bos_tokenizer(also_eos=True)):
+            ids = encode_answered(tokenizer, problem(prompt), "19<bos>")
+            assert ids == [BOS, *plain_ids("7+12=19"), BOS]  # whatever the policy wrote
+    assert encode_answered(bos_tokenizer(), problem("<bos>1"), "9") == [BOS, *plain_ids("19")]
+    turns = ({"role": "system", "content": "x"}, {"role": "user", "content": "y"})
+    with pytest.raises(ValueError, match="a tokenizer without a chat template takes plain text"):
+        encode_answered(char_tokenizer(), problem(turns), "19")

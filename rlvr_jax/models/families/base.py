@@ -21,6 +21,7 @@ resid_pdrop embd_pdrop hidden_dropout attn_implementation _attn_implementation_a
 cache_implementation pretraining_tp max_window_layers output_router_logits router_aux_loss_coef
 return_dict output_hidden_states output_attentions chunk_size_feed_forward id2label label2id
 is_encoder_decoder problem_type tokenizer_class unsloth_fixed unsloth_version num_logits_to_keep
+num_labels
 """
 HARMLESS = frozenset(_HARMLESS.split())
 # Keys that would change the mathematics, and the values at which they do not.
