@@ -25,12 +25,9 @@ def named_reward(name: str) -> Reward:
 
 
 class Wrapper(Reward):
-    """Base of rewards made of others.  Override `names` and `combine`, perhaps `prepare`."""
+    """Base of rewards made of others.  Give `names` and `combine`, perhaps `prepare`."""
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The inner rewards."""
-        raise NotImplementedError
+    names: tuple[str, ...]  # the inner rewards
 
     @property
     def inner(self) -> tuple[Reward, ...]:
