@@ -308,7 +308,7 @@ def _section(name: str, values: Mapping[str, Any], **built: Any) -> Any:
                 f'no config key "{name}.{key}"{nearest(key, list(hints))} '
                 f"({name} has: {', '.join(hints)})"
             )
-        typed[key] = _typed(f"{name}.{key}", value, hints[key])
+        typed[key] = _typed(f"{name}.{key}", value, hints[key], getattr(section, key, None))
     if isinstance(section, Registry):
         if "name" not in typed:
             raise ValueError(f"set config.{name}.name to one of {', '.join(section)}")
@@ -316,15 +316,16 @@ def _section(name: str, values: Mapping[str, Any], **built: Any) -> Any:
     return section(**typed, **built)
 
 
-def _typed(where: str, value: Any, hint: Any) -> Any:
-    """`value` as the type the field asks for, or a ValueError."""
+def _typed(where: str, value: Any, hint: Any, default: Any = None) -> Any:
+    """`value` as the type the field asks for, or a ValueError; keys not given are `default`'s."""
     plain = _plain_type(hint)
     if dataclasses.is_dataclass(plain) and isinstance(value, Mapping):
         hints = _hints(plain)
         bad = [k for k in value if k not in hints]
         if bad:
             raise ValueError(f'no config key "{where}.{bad[0]}"{nearest(bad[0], list(hints))}')
-        return plain(**{k: _typed(f"{where}.{k}", v, hints[k]) for k, v in value.items()})
+        own = {k: _typed(f"{where}.{k}", v, hints[k]) for k, v in value.items()}
+        return plain(**own) if default is None else dataclasses.replace(default, **own)
     if plain is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if plain is tuple and isinstance(value, list | tuple):

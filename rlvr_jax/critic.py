@@ -47,9 +47,9 @@ class CriticConfig:
     model: str = "separate"  # or "head", on the policy's hidden states
     value_clip: float = 0.2  # how far a value counts away from the rollout's; 0 = no clip
     warmup_steps: int = 0  # steps at the start in which the critic learns and the policy does not
-    minibatches: int = 1  # updates of the critic an epoch
+    minibatches: int = 16  # updates of the critic an epoch; no more than there are prompts
     epochs: int = 1
-    optim: OptimConfig = OptimConfig()
+    optim: OptimConfig = OptimConfig(learning_rate=3e-4)  # it has a network to keep
 
     def __post_init__(self):
         if self.model not in MODELS:

@@ -136,7 +136,7 @@ def test_what_is_explained_is_told_before_the_updates():
     value_BT = np.where(e.mask_BT, 0.5 * e.return_BT, 7).astype(np.float32)
     reward_B = np.linspace(0, 1, ROWS).astype(np.float32)
     e = dataclasses.replace(e, value_BT=value_BT, reward_B=reward_B)
-    done = opened(e, epochs=3)[1]
+    done = opened(e, epochs=3, minibatches=1)[1]
     assert [d["value/explained_var"] for d in done] == pytest.approx([0.75] * 3, rel=1e-4)
     token_reward = np.repeat(reward_B, e.mask_BT.sum(1))
     error = token_reward - value_BT[e.mask_BT]
@@ -145,7 +145,8 @@ def test_what_is_explained_is_told_before_the_updates():
 
 
 def test_epochs_and_minibatches_count_updates():
-    assert len(opened()[1]) == 1
+    assert len(opened(minibatches=1)[1]) == 1
+    assert len(opened()[1]) == 3  # no more than there are prompts
     critic, done = opened(epochs=2, minibatches=3)
     assert len(done) == 6 == int(critic.state.step)
 
