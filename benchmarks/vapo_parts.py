@@ -1,7 +1,7 @@
 """VAPO's parts in miniature: does a model that may think longer learn to?
 
     python benchmarks/vapo_parts.py                    the table of docs/algorithms.md
-    python benchmarks/vapo_parts.py --seeds=4 --length=1000
+    python benchmarks/vapo_parts.py --length=4000 --rows 0 3
 
 An answer is a chain of chunks of tokens.  At the end of each chunk the policy stops or goes on (one
 logit for each chunk), and the longer answer is right more often: 0.1 after one chunk, 0.9 after the
@@ -70,6 +70,11 @@ class Toy:
         at = np.linspace(0, self.knots - 1, self.length)[:, None]
         return np.maximum(0.0, 1.0 - np.abs(at - np.arange(self.knots)))
 
+    def values(self, weight_N: jax.Array, rows: int) -> jax.Array:
+        """The critic's word on `rows` answers [rows, T]; it knows the position alone."""
+        value_T = jnp.asarray(self.features_TN, jnp.float32) @ weight_N
+        return jnp.broadcast_to(value_T, (rows, self.length))
+
     def stops_at(self, logit_K: np.ndarray) -> np.ndarray:
         """Probability of k + 1 chunks under the policy [..., K - 1]."""
         on = 1 / (1 + np.exp(-np.asarray(logit_K, float)))
@@ -97,12 +102,9 @@ def logp(toy: Toy, logit_K: jax.Array, more_B: jax.Array) -> jax.Array:
     return jnp.zeros((more_B.size, toy.length)).at[:, at_K].set(made_BK)
 
 
-def make_step(toy: Toy, changes: dict, learns: bool):
-    """step(state, key) -> (state, (value [T], more [B], reward [B])), for one seed."""
-    gae = make(ADVANTAGES, ROW["advantage"] | changes)
+def make_loss(toy: Toy):
+    """loss(params, rollout): the preset's of policy and critic; they share no parameter."""
     policy_loss, value_loss = make(LOSSES, ROW["loss"]), ValueLoss(ROW["critic"]["value_clip"])
-    tx = {"policy": optax.adam(toy.policy_lr), "value": optax.adam(toy.value_lr)}
-    features_TN = jnp.asarray(toy.features_TN, jnp.float32)
 
     def loss(params, rollout):
         more_B, adv_BT, return_BT, old_BT, mask_BT = rollout
@@ -116,22 +118,28 @@ def make_step(toy: Toy, changes: dict, learns: bool):
             weight_BT=weight_BT,
             entropy_BT=jnp.zeros_like(logp_BT),
         )
-        value_BT = jnp.broadcast_to(features_TN @ params["value"], mask_BT.shape)
         v = ValueInputs(
-            value_BT=value_BT,
+            value_BT=toy.values(params["value"], more_B.size),
             old_value_BT=old_BT,
             return_BT=return_BT,
             mask_BT=mask_BT,
             weight_BT=weight_BT,
         )
-        return policy_loss(x)[0] + value_loss(v)[0]  # they share no parameter
+        return policy_loss(x)[0] + value_loss(v)[0]
+
+    return loss
+
+
+def make_step(toy: Toy, changes: dict, learns: bool):
+    """step(state, key) -> (state, (value [T], more [B], reward [B])), for one seed."""
+    gae, loss = make(ADVANTAGES, ROW["advantage"] | changes), make_loss(toy)
+    tx = {"policy": optax.adam(toy.policy_lr), "value": optax.adam(toy.value_lr)}
 
     def step(state, key):
         params, moments = state
         more_B, reward_B = sample(toy, params["policy"], key)
         mask_BT = jnp.arange(toy.length) < ((more_B + 1) * toy.tokens)[:, None]
-        value_T = features_TN @ params["value"]
-        value_BT = jnp.broadcast_to(value_T, mask_BT.shape)
+        value_BT = toy.values(params["value"], toy.samples)
         x = AdvantageInputs(
             reward_NG=reward_B[:, None],
             valid_NG=jnp.ones((toy.samples, 1), bool),
@@ -143,7 +151,7 @@ def make_step(toy: Toy, changes: dict, learns: bool):
         for name in ("policy", "value") if learns else ("value",):
             move, new_moments[name] = tx[name].update(slopes[name], moments[name])
             new[name] = params[name] + move
-        return (params | new, moments | new_moments), (value_T, more_B, reward_B)
+        return (params | new, moments | new_moments), (value_BT[0], more_B, reward_B)
 
     return step
 
@@ -193,12 +201,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--rows", type=int, nargs="*", help="which rows, from 0; all by default")
     parser.add_argument("--length", type=int, default=2000, help="tokens of the longest answer")
     options = parser.parse_args()
     toy = Toy(tokens=options.length // Toy.chunks)
     print("| taken away | return | mean length | value bias at token 1 | explained variance |")
     print("| --- | --- | --- | --- | --- |")
-    for name, arm in ARMS.items():
+    chosen = list(ARMS.items())
+    for name, arm in chosen if options.rows is None else [chosen[i] for i in options.rows]:
         found = train(toy, arm, options.steps, options.seeds)
         cells = [mean_ci(found[key], proportion=False) for key in found]
         cells = [
