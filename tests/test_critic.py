@@ -181,7 +181,7 @@ def adapted(rank=2):
 def test_a_critic_beside_adapters(kind):
     """ "separate" is a copy of the base, trained whole; "head" reads what the adapters make."""
     model, state = adapted()
-    config = CriticConfig(enabled=True, model=kind)
+    config = CriticConfig(enabled=True, model=kind, minibatches=1)
     critic = open_critic(config, model, WHOLE, ONE, state, 5)
     assert not any("_lora_" in jax.tree_util.keystr(p) for p, _ in
                    jax.tree_util.tree_leaves_with_path(critic.state.params))  # fmt: skip
