@@ -49,7 +49,7 @@ class CriticConfig:
     warmup_steps: int = 0  # steps at the start in which the critic learns and the policy does not
     minibatches: int = 16  # updates of the critic an epoch; no more than there are prompts
     epochs: int = 1
-    optim: OptimConfig = OptimConfig(learning_rate=3e-4)  # it has a network to keep
+    optim: OptimConfig = OptimConfig(learning_rate=3e-4)
 
     def __post_init__(self):
         if self.model not in MODELS:
