@@ -304,7 +304,7 @@ def _section(name: str, values: Mapping[str, Any], **built: Any) -> Any:
                 f'no config key "{name}.{key}"{nearest(key, list(hints))} '
                 f"({name} has: {', '.join(hints)})"
             )
-        fields[key] = typed(f"{name}.{key}", value, hints[key])
+        fields[key] = typed(f"{name}.{key}", value, hints[key], getattr(section, key, None))
     if isinstance(section, Registry):
         if "name" not in fields:
             raise ValueError(f"set config.{name}.name to one of {', '.join(section)}")

@@ -47,9 +47,9 @@ class CriticConfig:
     model: str = "separate"  # or "head", on the policy's hidden states
     value_clip: float = 0.2  # how far a value counts away from the rollout's; 0 = no clip
     warmup_steps: int = 0  # steps at the start in which the critic learns and the policy does not
-    minibatches: int = 1  # updates of the critic an epoch
+    minibatches: int = 16  # updates of the critic an epoch; no more than there are prompts
     epochs: int = 1
-    optim: OptimConfig = OptimConfig()
+    optim: OptimConfig = OptimConfig(learning_rate=3e-4)
 
     def __post_init__(self):
         if self.model not in MODELS:
@@ -131,6 +131,29 @@ def value_batches(
         yield put_batch((rows, ValueInputs(**take_rows(arrays, index))), mesh)
 
 
+def explained_variance(value_BT: np.ndarray, target_BT: np.ndarray, mask_BT: np.ndarray) -> float:
+    """1 - Var(target - V) / Var(target) over unmasked tokens; 0 when the target does not vary.
+
+    1 is a perfect critic, 0 one that says the same everywhere, below 0 one that does harm.
+    """
+    value, target = value_BT[mask_BT].astype(float), target_BT[mask_BT].astype(float)
+    total = target.var() if target.size else 0.0
+    return 1.0 - float((target - value).var() / total) if total > 1e-8 else 0.0
+
+
+def foresight(e: Experience) -> dict[str, float]:
+    """How well the values of the rollout, from before any update on it, tell what came of it.
+
+    Targets under lambda < 1 are made of these values too, so a critic explains some of them however
+    little it knows of the reward; hence both.
+    """
+    reward_BT = np.broadcast_to(e.reward_B[:, None], e.mask_BT.shape)
+    return {
+        "value/explained_var": explained_variance(e.value_BT, e.return_BT, e.mask_BT),
+        "value/explained_reward": explained_variance(e.value_BT, reward_BT, e.mask_BT),
+    }
+
+
 @dataclasses.dataclass
 class Critic:
     """The critic of a stage: its state, and the compiled pieces that move it."""
@@ -151,12 +174,12 @@ class Critic:
         self, e: Experience, policy_params, address: tuple[int, int]
     ) -> list[dict[str, float]]:
         """All updates of a step; the metrics of each.  Minibatches depend on `address` alone."""
-        done = []
+        done, fit = [], foresight(e)
         for part in minibatches(e, self.config, (*address, 1)):
             batches = value_batches(part, self.pack, self.mesh)
             self.state, numbers = self.update(self.state, batches, policy_params)
             numbers["value/lr"] = float(self.schedule(int(self.state.step) - 1))
-            done.append(numbers)
+            done.append(numbers | fit)
         return done
 
 

@@ -41,15 +41,17 @@ def plain_type(hint: Any) -> type:
     return typing.get_origin(hint) or hint
 
 
-def typed(where: str, value: Any, hint: Any) -> Any:
-    """`value` as the type the field asks for, or a ValueError.  Every number is finite."""
+def typed(where: str, value: Any, hint: Any, default: Any = None) -> Any:
+    """`value` as the type the field asks for, or a ValueError.  Every number is finite; of a
+    section in the section, keys that are not given are `default`'s."""
     plain = plain_type(hint)
     if dataclasses.is_dataclass(plain) and isinstance(value, Mapping):
         hints = hints_of(plain)
         bad = [k for k in value if k not in hints]
         if bad:
             raise ValueError(f'no config key "{where}.{bad[0]}"{nearest(bad[0], list(hints))}')
-        return plain(**{k: typed(f"{where}.{k}", v, hints[k]) for k, v in value.items()})
+        own = {k: typed(f"{where}.{k}", v, hints[k]) for k, v in value.items()}
+        return plain(**own) if default is None else dataclasses.replace(default, **own)
     if plain is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if plain is tuple and isinstance(value, list | tuple):

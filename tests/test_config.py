@@ -1,5 +1,6 @@
 """The configuration: every key known, typed, read, and refused where it cannot be meant."""
 
+import dataclasses
 import importlib.util
 import json
 import pathlib
@@ -8,6 +9,8 @@ import pytest
 from tiny_models import PLAIN, random_params
 
 from rlvr_jax.config import SECTIONS, TOP, base, build, fields_of, from_json, to_json
+from rlvr_jax.critic import CriticConfig
+from rlvr_jax.learner import OptimConfig
 from rlvr_jax.models.hf import write_model
 from rlvr_jax.presets import PRESETS
 from rlvr_jax.registry import Registry
@@ -36,6 +39,14 @@ def quick(**changes):
             part = part[key]
         part[last] = value
     return config
+
+
+def test_a_nested_key_leaves_the_others_as_the_section_has_them():
+    """critic.optim has defaults of its own, which are not those of optim."""
+    own = CriticConfig().optim
+    built = build(quick(algorithm="ppo", critic__optim__warmup_steps=7)).critic.optim
+    assert built == dataclasses.replace(own, warmup_steps=7) and own != OptimConfig()
+    assert build(quick(sft__optim__beta2=0.9)).sft.optim.beta2 == 0.9
 
 
 def test_base_has_every_key_and_nothing_set():

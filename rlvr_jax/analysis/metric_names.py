@@ -59,7 +59,10 @@ adv/baseline | reward | average reward of earlier steps (running_mean) |
 # Value head
 value/loss | reward squared | trained tokens | not falling
 value/clip_frac | share | trained tokens whose value moved past the clip | above 0.3
-value/explained_var | share | 1 - variance of the error over variance of the return | below 0
+value/explained_var | share | trained tokens; 1 - Var(return - value) / Var(return), values from
+    before the step's updates | below 0
+value/explained_reward | share | the same with the reward of the answer as the return (lambda 1) |
+    below 0
 value/return_mean | reward | trained tokens |
 value/grad_norm | norm | all parameters of the critic, before clipping | spikes
 value/nonfinite | share | updates of the critic refused as not finite | above 0

@@ -7,8 +7,7 @@ A metric is (sum, count).  Three conventions, told apart by name and count:
     `_max`  a name that ends in `_max` is merged by maximum; its values are never negative, so 0 is
             the neutral start
 
-Quotients of two means (effective sample size, explained variance) are derived at the end, from
-moments that do add up.
+Quotients of two means (effective sample size) are derived at the end, from moments that do add up.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ def finish_metrics(metrics: Metrics) -> dict[str, jax.Array]:
 
     <p>ess = <p>mean^2 / <p>sq_mean, for prefixes `mismatch/is_` and `mismatch/raw_is_`: the
     effective sample size (sum w)^2 / (n sum w^2) as a share of the sample, in (0, 1].
-    value/explained_var = 1 - Var(R - V) / Var(R); 0 when the returns do not vary.
     """
     done = {
         name: total
@@ -47,12 +45,4 @@ def finish_metrics(metrics: Metrics) -> dict[str, jax.Array]:
         if f"{prefix}sq_mean" in done:
             square = done.pop(f"{prefix}sq_mean")
             done[f"{prefix}ess"] = done[f"{prefix}mean"] ** 2 / jnp.maximum(square, 1e-30)
-    if "value/error_sq_mean" in done:
-        done["value/explained_var"] = _explained_variance(done)
     return done
-
-
-def _explained_variance(done: dict[str, jax.Array]) -> jax.Array:
-    error = done.pop("value/error_sq_mean") - done.pop("value/error_mean") ** 2
-    total = done.pop("value/return_sq_mean") - done["value/return_mean"] ** 2
-    return jnp.where(total > 1e-8, 1.0 - error / jnp.maximum(total, 1e-8), 0.0)

@@ -32,8 +32,7 @@ class ValueLoss:
             for a in (x.value_BT, x.old_value_BT, x.return_BT, x.weight_BT)
         ]
         value_BT, old_BT, return_BT, weight_BT = clean
-        error_BT = value_BT - return_BT
-        worst_BT, moved_BT = error_BT**2, jnp.zeros_like(x.mask_BT)
+        worst_BT, moved_BT = (value_BT - return_BT) ** 2, jnp.zeros_like(x.mask_BT)
         if self.eps is not None:
             near_BT = jnp.clip(value_BT, old_BT - self.eps, old_BT + self.eps)
             near_error_BT = (near_BT - return_BT) ** 2
@@ -44,8 +43,5 @@ class ValueLoss:
             "value/loss": (loss, jnp.zeros(())),
             "value/clip_frac": token_metric(moved_BT, x.mask_BT),
             "value/return_mean": token_metric(return_BT, x.mask_BT),
-            "value/return_sq_mean": token_metric(return_BT**2, x.mask_BT),
-            "value/error_mean": token_metric(error_BT, x.mask_BT),
-            "value/error_sq_mean": token_metric(error_BT**2, x.mask_BT),
         }
         return loss, metrics

@@ -6,6 +6,9 @@ under lambda 1, and a lambda that grows with the length each bring the signal ba
 """
 
 import functools
+import importlib.util
+import pathlib
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -111,3 +114,38 @@ def test_each_part_of_vapo_brings_the_signal_back():
     assert adaptive_gap > plain_gap + 0.2  # lambda is 0.9975 at 200 tokens
     assert plain < decoupled < pretrained
     assert adaptive > plain and pretrained > 0.9
+
+
+@pytest.fixture(scope="module")
+def parts():
+    """benchmarks/vapo_parts.py, whose full size takes minutes."""
+    path = pathlib.Path(__file__).resolve().parents[2] / "benchmarks" / "vapo_parts.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclass looks itself up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_toy_of_the_ablation_adds_up(parts):
+    toy = parts.Toy(chunks=4, tokens=3, knots=3)
+    stops_K = toy.stops_at(np.zeros(3))
+    np.testing.assert_allclose(stops_K, [0.5, 0.25, 0.125, 0.125])
+    logit_K = jnp.array([0.3, -0.2, 1.0])
+    logp_BT = parts.logp(toy, logit_K, jnp.arange(4))
+    np.testing.assert_allclose(np.exp(logp_BT.sum(1)), toy.stops_at(logit_K), rtol=1e-5)
+    assert not np.delete(np.asarray(logp_BT), [2, 5, 8], axis=1).any()
+    np.testing.assert_allclose(toy.features_TN.sum(1), 1)
+    assert set(parts.ARMS["all three: PPO"][1]) == {"lam_policy", "length_alpha", "lam_value"}
+
+
+@pytest.mark.slow
+def test_without_a_pretrained_value_the_answers_become_shorter(parts):
+    """Spec C10: against a critic that says 0 the end alone gets credit, and with it stopping."""
+    toy = parts.Toy(chunks=10, tokens=40, samples=32)
+    whole, bare = (
+        parts.train(toy, parts.ARMS[name], 20, 4)
+        for name in ("nothing: VAPO's parts", "value pretraining")
+    )
+    assert whole["return"].mean() > bare["return"].mean() + 0.1
+    assert whole["length"].mean() > bare["length"].mean() + 40

@@ -79,20 +79,15 @@ def test_masked_content_is_irrelevant():
         np.testing.assert_array_equal(a, b)
 
 
-def test_explained_variance_over_micro_batches():
+def test_micro_batches_add_up():
     x = make_inputs(2)
     pieces = [jax.tree.map(lambda a, i=i: a[i : i + 2], x) for i in (0, 2, 4)]
     merged = functools.reduce(merge_metrics, (run(ValueLoss(), p)[2] for p in pieces))
-    error, target = (x.value_BT - x.return_BT)[x.mask_BT], x.return_BT[x.mask_BT]
     done = finish_metrics(merged)
-    np.testing.assert_allclose(
-        done["value/explained_var"], 1 - error.var() / target.var(), rtol=1e-4
-    )
     np.testing.assert_allclose(done["value/loss"], run(ValueLoss(), x)[0], rtol=1e-5)
-    perfect = dataclasses.replace(x, value_BT=x.return_BT)
-    assert finish_metrics(run(ValueLoss(), perfect)[2])["value/explained_var"] == 1.0
-    flat = dataclasses.replace(x, return_BT=np.ones_like(x.return_BT))
-    assert finish_metrics(run(ValueLoss(), flat)[2])["value/explained_var"] == 0.0
+    np.testing.assert_allclose(
+        done["value/return_mean"], x.return_BT[x.mask_BT].mean(), rtol=1e-5, atol=1e-7
+    )
 
 
 def test_clip_must_be_positive():
