@@ -316,7 +316,10 @@ def _check(run: RunConfig) -> None:
     """Contradictions between sections."""
     bad = [s for s in run.stages if s not in STAGES]
     if bad or not run.stages or len(set(run.stages)) < len(run.stages):
-        raise ValueError(f"stages is some of {STAGES} in order, each once; got {run.stages}")
+        raise ValueError(
+            f"stages is some of {STAGES} in order, each once; got {run.stages} (as a flag: "
+            """--config.stages="('sft', 'rl')" or --config.stages=rl)"""
+        )
     if not 0 <= run.seed < SEEDS:
         raise ValueError(f"seed must be at least 0 and below {SEEDS}, got {run.seed}")
     if "rl" in run.stages:

@@ -175,10 +175,9 @@ def _attend_cached(config: ModelConfig, state: DecodeState) -> tf.Attend:
         vt = jax.lax.dynamic_update_slice_in_dim(vt, v[..., None, :], column, axis=-2)
         a = config.attn
         grouped = q.reshape(*q.shape[:2], a.kv_heads, a.heads // a.kv_heads, a.head_dim)
-        f32 = {"preferred_element_type": jnp.float32}
         scores = [
-            jnp.einsum("ngkrd,nkdp->ngkrp", grouped, kp, **f32),
-            jnp.einsum("ngkrd,ngkdt->ngkrt", grouped, kt, **f32),
+            tf.attention_scores("ngkrd,nkdp->ngkrp", grouped, kp),
+            tf.attention_scores("ngkrd,ngkdt->ngkrt", grouped, kt),
         ]
         masks = [
             tf.attention_mask(config, in_prompt, from_prompt, local),

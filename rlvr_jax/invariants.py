@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import math
 
 from rlvr_jax.config import RunConfig
 from rlvr_jax.learner import TrainState
 from rlvr_jax.models.config import ModelConfig
+
+log = logging.getLogger(__name__)
 
 KL_AT_START = {"float32": 1e-5, "bfloat16": 2e-2}  # nats a token
 
@@ -58,13 +61,17 @@ def check_finite(
 ) -> None:
     """The gradient must be finite: what every stage asks of its updates.
 
-    A few refused updates pass (the parameters stay as they were); max_bad_updates in a row do not.
+    A few refused updates pass with a warning (the parameters stay as they were); max_bad_updates in
+    a row do not.
     """
-    if metrics["health/nonfinite"] and int(state.bad_steps) >= config.learner.max_bad_updates:
+    if not metrics["health/nonfinite"]:
+        return
+    if int(state.bad_steps) >= config.learner.max_bad_updates:
         raise InvariantError(
             f"{where}: the gradient was not finite {int(state.bad_steps)} times in a row "
             f"(loss {metrics.get('policy/loss', math.nan):.3g}); lower the learning rate"
         )
+    log.warning("%s: the gradient is not finite; this update is left out", where)
 
 
 def check_critic(

@@ -290,6 +290,21 @@ def attention_mask(config: ModelConfig, allowed: jax.Array, distance: jax.Array,
     return pick(local, (allowed, near))
 
 
+def attention_scores(spec: str, q: jax.Array, k: jax.Array) -> jax.Array:
+    """einsum of queries and keys in float32.  CPU has no batched bfloat16 product with a float32
+    result: there the operands are widened, which gives the same numbers."""
+
+    def product(q, k):
+        return jnp.einsum(spec, q, k, preferred_element_type=jnp.float32)
+
+    def widened(q, k):
+        return product(q.astype(jnp.float32), k.astype(jnp.float32))
+
+    if q.dtype == jnp.float32:
+        return product(q, k)
+    return jax.lax.platform_dependent(q, k, cpu=widened, default=product)
+
+
 def attend_full(config: ModelConfig, allowed: jax.Array, positions: jax.Array, keep) -> Attend:
     """Attention inside rows: q, k, v [R, S, heads, d], allowed [R, S, S]; the cache is keep(k,
     v)."""
@@ -299,7 +314,7 @@ def attend_full(config: ModelConfig, allowed: jax.Array, positions: jax.Array, k
         del cache
         a = config.attn
         grouped = q.reshape(*q.shape[:2], a.kv_heads, a.heads // a.kv_heads, a.head_dim)
-        scores = jnp.einsum("rqkgd,rskd->rkgqs", grouped, k, preferred_element_type=jnp.float32)
+        scores = attention_scores("rqkgd,rskd->rkgqs", grouped, k)
         mask = attention_mask(config, allowed, distance, local)
         probs = masked_softmax(config, [scores], [mask[:, None, None]])[0]
         out = jnp.einsum("rkgqs,rskd->rqkgd", probs.astype(v.dtype), v)
@@ -332,10 +347,9 @@ def attend_lines(config: ModelConfig, valid: jax.Array, positions: jax.Array, li
         (q_p, q_c), (k_p, k_c), (v_p, v_c) = halves(q), halves(k), halves(v)
         first, _ = inside(q_p, k_p, v_p, cache, local)
         grouped = q_c.reshape(*q_c.shape[:3], a.kv_heads, a.heads // a.kv_heads, a.head_dim)
-        f32 = {"preferred_element_type": jnp.float32}
         scores = [
-            jnp.einsum("rgtkhd,rpkd->rkhgtp", grouped, k_p, **f32),
-            jnp.einsum("rgtkhd,rgskd->rkhgts", grouped, k_c, **f32),
+            attention_scores("rgtkhd,rpkd->rkhgtp", grouped, k_p),
+            attention_scores("rgtkhd,rgskd->rkhgts", grouped, k_c),
         ]
         masks = [
             attention_mask(config, allowed, distance, local)[:, None, None]

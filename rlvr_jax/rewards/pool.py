@@ -76,7 +76,9 @@ def _fail(loop: _Loop, job: _Job, reason: str, detail: str) -> None:
     if reward.errors_stop:
         say = {
             "timeout": f"did not return within {loop.limits[0]:g} s",
-            "memory": f"used more than {loop.limits[1]} MB of memory",
+            "memory": f"used more than {loop.limits[1]} MB of memory"
+            if loop.limits[1]
+            else "ran out of memory, or of stack",
             "crash": f"crashed ({detail})",
         }.get(reason, f"failed: {detail}")
         job.pending.fail(detail if detail.startswith("reward ") else f"{reward.label} {say}")

@@ -106,7 +106,7 @@ def number(value: object) -> float:
     """What a user's function returned as a float; NaN where it is no number (text is none)."""
     try:
         return math.nan if isinstance(value, str | bytes) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan
 
 

@@ -207,4 +207,8 @@ def one_line(error: BaseException) -> str:
     where = (
         f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
     )
-    return f"{type(error).__name__}: {error}{where}".replace("\n", " ")
+    try:
+        text = str(error)
+    except Exception:  # a user's own class may fail here as well
+        text = "(its text cannot be had)"
+    return f"{type(error).__name__}: {text}{where}".replace("\n", " ")

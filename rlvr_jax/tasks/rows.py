@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import json
 import os
+import sys
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -115,11 +116,13 @@ def file_sha256(path: str) -> str:
 
 
 def _stamp(path: str) -> tuple[int, int]:
+    if os.path.exists(path) and not os.path.isfile(path):
+        what = "folder" if os.path.isdir(path) else "device or a pipe"
+        raise ValueError(f"{path}: is a {what}, not a file")
     if not os.path.isfile(path):
-        what = "is a folder, not a file" if os.path.isdir(path) else "no such file"
         folder, name = os.path.split(path)
         beside = sorted(os.listdir(folder or ".")) if os.path.isdir(folder or ".") else []
-        raise ValueError(f"{path}: {what}{nearest(name, beside)}")
+        raise ValueError(f"{path}: no such file{nearest(name, beside)}")
     status = os.stat(path)
     return status.st_mtime_ns, status.st_size
 
@@ -167,6 +170,8 @@ def _fault(error: Exception, line: bytes) -> str:
         return "JSON nested too deeply"
     text = line.decode("utf-8").strip()
     shown = text if len(text) <= 60 else text[:57] + "..."
+    if not isinstance(error, json.JSONDecodeError) and "digits" in str(error):
+        return f"holds a number of more than {sys.get_int_max_str_digits()} digits"
     column = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
     message = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
     return f"not JSON: {message}{column}, in {shown}"

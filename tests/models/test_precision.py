@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from tiny_models import EVERYTHING, PLAIN, random_params
+from tiny_models import EVERYTHING, PLAIN, one_row, random_params
 
 from rlvr_jax import generate
 from rlvr_jax.generate import Address, DecodeConfig, make_sampler
@@ -93,6 +93,30 @@ def test_the_sampler_takes_masters_and_copies_alike():
     runs = [sampler(p, [[1, 2, 3]], [0], 4, Address(0, 0, 0)) for p in (params, copy)]
     np.testing.assert_array_equal(runs[0].tokens_BT, runs[1].tokens_BT)
     np.testing.assert_array_equal(runs[0].logp_BT, runs[1].logp_BT)
+
+
+@pytest.mark.parametrize("unroll", [True, False])
+def test_bfloat16_compute_runs_on_any_backend(unroll):
+    """Several prompts and rows at once, sampled and differentiated, near the float32 numbers."""
+    wide = dataclasses.replace(PLAIN, unroll=unroll)
+    config, params = dataclasses.replace(wide, compute_dtype="bfloat16"), random_params(wide)
+    sampler = make_sampler(config, DecodeConfig(8, 4, 4), SamplingConfig(), (5,))
+    out = sampler(params, [[1, 2, 3], [4, 2], [3, 3], [1]], [0, 1, 2, 3], 2, Address(0, 0, 0))
+    assert np.isfinite(out.logp_BT).all()
+    tokens, positions, allowed = one_row(np.arange(24).reshape(3, 8) % 13)
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def gradient(config):
+        def mean(params):
+            attend = tf.attend_full(config, allowed, positions, lambda k, v: None)
+            hidden, _ = tf.forward(config, params, tokens, positions, attend)
+            z = tf.logits_of(config, tf.head_weight(params), hidden)
+            return jax.nn.log_softmax(z)[..., 0].mean()
+
+        return jax.grad(mean)(params)["layers"]
+
+    for a, b in zip(*(jax.tree.leaves(gradient(c)) for c in (config, wide)), strict=True):
+        assert float(jnp.linalg.norm(a - b)) < 0.1 * float(jnp.linalg.norm(b)) + 1e-3
 
 
 def moved(dtype):

@@ -9,7 +9,7 @@ from rlvr_jax.log import read_rows
 from rlvr_jax.recipes.pipeline import run_pipeline
 
 
-def test_a_warm_up_without_a_finite_gradient_stops(tmp_path):
+def test_a_warm_up_without_a_finite_gradient_stops(tmp_path, caplog):
     c = get_config()
     c.model.layers = 1
     c.sft.optim.learning_rate = 1e30
@@ -19,3 +19,4 @@ def test_a_warm_up_without_a_finite_gradient_stops(tmp_path):
         run_pipeline(build(c), str(tmp_path))
     rows = [r for r in read_rows(tmp_path / "metrics.jsonl") if "sft/loss" in r]
     assert [r["health/nonfinite"] for r in rows] == [0.0, 1.0]
+    assert "step 2 of sft: the gradient is not finite; this update is left out" in caplog.text

@@ -94,6 +94,23 @@ def nan(prompts, completions, **columns):
     return [float("nan")] * len(prompts)
 
 
+def huge(prompts, completions, **columns):
+    return [10**400] * len(prompts)
+
+
+def no_memory(prompts, completions, **columns):
+    raise MemoryError
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise ValueError
+
+
+def mute(prompts, completions, **columns):
+    raise Mute
+
+
 def leaves(prompts, completions, **columns):
     sys.exit(0)
 

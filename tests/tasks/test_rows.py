@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import time
 
 import pytest
@@ -51,7 +52,7 @@ def test_windows_line_ends_and_byte_order_mark(tmp_path):
         (b'"text"', "must be a JSON object, got str"),
         (b'{"a": "\xff"}', "not UTF-8 at byte 8"),
         (b"[" * 100_000, "nested too deeply"),
-        (b'{"a": ' + b"9" * 5000 + b"}", "not JSON: Exceeds the limit"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "holds a number of more than 4300 digits"),
         (b'{"a": "\\ud800"}', "surrogate pair"),
         (b'{"a": 1} {"a": 2}', "not JSON: Extra data at column 10"),
     ],
@@ -81,7 +82,9 @@ def test_missing_file_names_the_near_one(tmp_path):
         read_rows(str(tmp_path / "trian.jsonl"))
     with pytest.raises(ValueError, match="no such file$"):
         read_rows(str(tmp_path / "nowhere" / "train.jsonl"))
-    with pytest.raises(ValueError, match="is a folder, not a file"):
+    with pytest.raises(ValueError, match="is a device or a pipe, not a file$"):
+        read_rows(os.devnull)
+    with pytest.raises(ValueError, match="is a folder, not a file$"):
         read_rows(str(tmp_path))
     with pytest.raises(ValueError, match="no such file"):
         file_sha256(str(tmp_path / "absent"))
