@@ -35,7 +35,8 @@ class Stored(NamedTuple):
 
 
 def read_header(path: pathlib.Path) -> dict[str, Stored]:
-    """Name -> place of every tensor of one file; ValueError if it is cut short or not one."""
+    """Name -> place of every tensor of one file; ValueError if it is cut short or not one, or if
+    its tensors do not fill it one after the other."""
     size = path.stat().st_size
     with open(path, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -45,25 +46,59 @@ def read_header(path: pathlib.Path) -> dict[str, Stored]:
             header = json.loads(file.read(length))
         except ValueError:
             raise ValueError(f"{path} is no safetensors file: its header is not JSON") from None
+    if not isinstance(header, dict):
+        raise ValueError(f"{path} is no safetensors file: its header is not a JSON object")
     header.pop("__metadata__", None)
-    out = {}
-    for name, entry in header.items():
-        first, last = entry["data_offsets"]
-        if 8 + length + last > size:
+    start = 8 + length
+    spans = {name: _span(path, name, entry) for name, entry in header.items()}
+    end = 0
+    for name, (first, last) in sorted(spans.items(), key=lambda item: item[1]):
+        if start + last > size:
             raise ValueError(
-                f'{path} is truncated: tensor "{name}" ends at byte {8 + length + last}, '
+                f'{path} is truncated: tensor "{name}" ends at byte {start + last}, '
                 f"the file has {size}"
             )
-        if entry["dtype"] not in DTYPES:
+        if first != end:
             raise ValueError(
-                f'{path}: tensor "{name}" has dtype {entry["dtype"]}; '
-                f"{', '.join(DTYPES)} can be read"
+                f'{path} is damaged: tensor "{name}" begins at byte {start + first}, '
+                f"the one before it ends at {start + end}"
             )
-        dtype, shape = DTYPES[entry["dtype"]], tuple(entry["shape"])
-        if math.prod(shape) * dtype.itemsize != last - first:
-            raise ValueError(f'{path}: tensor "{name}" has {last - first} bytes for shape {shape}')
-        out[name] = Stored(path, dtype, shape, 8 + length + first)
-    return out
+        end = last
+    if start + end != size:
+        raise ValueError(
+            f"{path} is damaged: its tensors end at byte {start + end}, the file has {size}"
+        )
+    return {
+        name: Stored(path, DTYPES[entry["dtype"]], tuple(entry["shape"]), start + spans[name][0])
+        for name, entry in header.items()
+    }
+
+
+def _span(path: pathlib.Path, name: str, entry: Any) -> tuple[int, int]:
+    """First byte of a tensor and the one after its last, after the header; ValueError unless its
+    entry in the header is whole."""
+    entry = entry if isinstance(entry, dict) else {}
+    dtype, shape, offsets = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
+    if not (isinstance(dtype, str) and _sizes(shape) and _sizes(offsets) and len(offsets) == 2):
+        raise ValueError(
+            f'{path}: tensor "{name}" needs dtype, shape (sizes) and data_offsets (two bytes); '
+            f"its header has dtype={dtype!r}, shape={shape!r}, data_offsets={offsets!r}"
+        )
+    if dtype not in DTYPES:
+        raise ValueError(
+            f'{path}: tensor "{name}" has dtype {dtype}; {", ".join(DTYPES)} can be read'
+        )
+    first, last = offsets
+    if math.prod(shape) * DTYPES[dtype].itemsize != last - first:
+        raise ValueError(
+            f'{path}: tensor "{name}" has {last - first} bytes for shape {tuple(shape)}'
+        )
+    return first, last
+
+
+def _sizes(value: Any) -> bool:
+    """A list of whole numbers, none below 0."""
+    return isinstance(value, list) and all(type(n) is int and n >= 0 for n in value)
 
 
 def read_headers(folder: pathlib.Path) -> dict[str, Stored]:
@@ -73,13 +108,15 @@ def read_headers(folder: pathlib.Path) -> dict[str, Stored]:
         try:
             where = json.loads(index.read_text())["weight_map"]
             files = sorted(set(where.values()))
+            missing = [f for f in files if not (folder / f).is_file()]
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise ValueError(f"{index} is malformed: it has no weight_map") from None
+            raise ValueError(
+                f"{index} is malformed: it has no weight_map from tensors to files"
+            ) from None
     elif (folder / SINGLE).is_file():
-        where, files = None, [SINGLE]
+        where, files, missing = None, [SINGLE], []
     else:
         raise ValueError(f"{folder} holds no {SINGLE} and no {INDEX} (other formats are not read)")
-    missing = [f for f in files if not (folder / f).is_file()]
     if missing:
         raise ValueError(f"{folder} lacks {len(missing)} of {len(files)} shards: {_some(missing)}")
     out: dict[str, Stored] = {}

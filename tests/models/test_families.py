@@ -1,5 +1,6 @@
 """Every family against `transformers` on tiny random models: logits, decoding, round trip."""
 
+import copy
 import dataclasses
 import functools
 
@@ -10,7 +11,7 @@ import pytest
 
 from rlvr_jax.generate import Address, DecodeConfig, make_sampler
 from rlvr_jax.models import transformer as tf
-from rlvr_jax.models.families import FAMILIES
+from rlvr_jax.models.families import FAMILIES, config_of
 from rlvr_jax.models.hf import load_params, read_config, write_model
 from rlvr_jax.models.safetensors_file import read_headers
 from rlvr_jax.sampling import SamplingConfig
@@ -166,6 +167,55 @@ def logits(config, params, tokens):
 def theirs(model, tokens):
     with torch.no_grad():
         return model(torch.tensor(tokens)).logits.numpy()
+
+
+REQUIRED = {"model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers"}
+REQUIRED |= {"num_attention_heads", "num_experts", "num_local_experts", "num_experts_per_tok"}
+REQUIRED |= {"moe_intermediate_size"}
+TOLD = {"num_hidden_layers": 7, "num_attention_heads": 32, "num_key_value_heads": 16}
+TOLD |= {"hidden_size": 1024, "head_dim": 48, "rms_norm_eps": 1e-3, "sliding_window": 5}
+TOLD |= {"rope_parameters": {"rope_type": "default", "rope_theta": 123.0}}
+EXTRA = {  # optional keys at values that are not the default
+    "qwen2": {"use_sliding_window": True, "max_window_layers": 3, "tie_word_embeddings": True},
+    "qwen3": {"use_sliding_window": True, "max_window_layers": 3, "attention_bias": True},
+    "qwen3_moe": {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+    | {"norm_topk_prob": True},
+    "llama": {"attention_bias": True, "tie_word_embeddings": True},
+    "gemma2": {"query_pre_attn_scalar": 24, "final_logit_softcapping": 3.0}
+    | {"attn_logit_softcapping": 2.0, "tie_word_embeddings": False},
+    "gemma3_text": {"query_pre_attn_scalar": 20, "final_logit_softcapping": 3.0}
+    | {"rope_parameters": {k: {"rope_theta": 9.0} for k in ("full_attention", "sliding_attention")}}
+    | {"layer_types": ["full_attention", "sliding_attention"] * 3 + ["full_attention"]},
+    "smollm3": {"use_sliding_window": True, "tie_word_embeddings": False}
+    | {"no_rope_layers": [1, 0, 1, 1, 0, 1, 1]},
+    "phi3": {"original_max_position_embeddings": 32, "rope_parameters": LONGROPE}
+    | {"head_dim": 32, "hidden_size": 512, "num_attention_heads": 16, "max_position_embeddings": 99}
+    | {"rope_parameters": LONGROPE | {"partial_rotary_factor": 0.1875}},
+}
+
+
+@pytest.mark.parametrize("without", ["nothing", "layer_types"])
+@pytest.mark.parametrize("name", list(FAMILIES))
+def test_a_key_that_is_absent_means_what_it_means_to_transformers(name, without):
+    """Each optional key dropped in turn, against what transformers writes for the rest in full."""
+    kind = type(transformers.AutoConfig.for_model(name))
+    told = {k: v for k, v in TOLD.items() if k != "sliding_window" or k in kind().to_dict()}
+    full = kind(**(SMALL | told | EXTRA.get(name, {}))).to_dict()
+    full.pop(without, None)
+    refused = set()
+    for key in full:
+        rest = {k: v for k, v in copy.deepcopy(full).items() if k != key}
+        try:
+            ours = config_of(rest)
+        except ValueError:
+            refused.add(key)
+            continue
+        theirs = config_of(kind.from_dict(copy.deepcopy(rest)).to_dict())
+        context = ours.context if key == "max_position_embeddings" else theirs.context
+        assert dataclasses.replace(theirs, context=context) == ours, key  # 0 is "not limited"
+    if "layer_types" in full:  # it may name local layers, which then have no window
+        refused -= {"use_sliding_window", "sliding_window"}
+    assert refused == REQUIRED & set(full)
 
 
 def test_every_family_has_a_case():

@@ -25,6 +25,11 @@ CONFIG = ModelConfig(
     tied_head=False,
 )
 LLAMA = config_to_json(CONFIG)
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+LINEAR = {"rope_type": "linear", "factor": 4.0}
+PLAIN = {"rope_type": "default", "rope_theta": 10000.0}
+NEAR_AND_FAR = {"sliding_attention": PLAIN, "full_attention": PLAIN | {"rope_theta": 1e6}}
+LONG = {"type": "longrope", "short_factor": [1.0] * 4, "long_factor": [1.0] * 4}
 
 
 @pytest.fixture(scope="module")
@@ -172,9 +177,61 @@ def double(folder):
     (folder / "twin.safetensors").write_bytes(first.read_bytes())
 
 
+def names_a_number(folder):
+    (folder / INDEX).write_text('{"weight_map": {"model.norm.weight": 1}}')
+
+
+def header_of(folder, change, more=b""):
+    """The one file of a folder with its header changed and bytes behind it."""
+    rewrite(folder, lambda arrays: None)
+    raw = (folder / SINGLE).read_bytes()
+    stop = 8 + int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:stop])
+    text = json.dumps(change(header)).encode()
+    (folder / SINGLE).write_bytes(len(text).to_bytes(8, "little") + text + raw[stop:] + more)
+
+
+def entry(**keys):
+    """Damage to one tensor's entry in the header; None drops a key."""
+
+    def change(header):
+        norm = header["model.norm.weight"] | keys
+        header["model.norm.weight"] = {k: v for k, v in norm.items() if v is not None}
+        return header
+
+    return lambda folder: header_of(folder, change)
+
+
+def same_bytes(header):
+    twin = header["model.layers.0.input_layernorm.weight"]["data_offsets"]
+    header["model.norm.weight"]["data_offsets"] = twin
+    return header
+
+
+def drop_an_entry(header):
+    del header["model.layers.0.input_layernorm.weight"]
+    return header
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
+        (names_a_number, "has no weight_map from tensors to files"),
+        (lambda f: header_of(f, lambda header: []), "header is not a JSON object"),
+        (lambda f: header_of(f, lambda header: None), "header is not a JSON object"),
+        (lambda f: header_of(f, same_bytes), "is damaged: tensor .* begins at byte"),
+        (lambda f: header_of(f, drop_an_entry), "is damaged: tensor .* begins at byte"),
+        (lambda f: header_of(f, lambda header: header, b"xxxx"), "is damaged: its tensors end"),
+        (entry(data_offsets=None), "needs dtype, shape .*data_offsets=None"),
+        (entry(data_offsets=[-64, 0]), r"needs dtype.* data_offsets=\[-64, 0\]"),
+        (entry(data_offsets=[64, 0]), "has -64 bytes for shape"),
+        (entry(data_offsets=[0, 64, 128]), "needs dtype, shape"),
+        (entry(data_offsets=[0.0, 64.0]), "needs dtype, shape"),
+        (entry(dtype=None), "needs dtype, .*dtype=None"),
+        (entry(dtype=["F32"]), "needs dtype, shape"),
+        (entry(shape="16"), "needs dtype, .*shape='16'"),
+        (entry(shape=[-4, -4]), "needs dtype, shape"),
+        (lambda f: header_of(f, lambda header: header | {"model.norm.weight": 3}), "needs dtype"),
         (bend, r"model.norm.weight has shape \(17,\), expected \(16,\)"),
         (add_and_drop, r"1 missing \(model.layers.1.mlp.up_proj.*1 not expected .*q_proj.bias"),
         (lose_a_shard, "lacks 1 of 4 shards: model-00002-of-00004.safetensors"),
@@ -222,7 +279,7 @@ def test_a_tied_head_that_is_stored_again_must_be_the_embedding(folder):
         ({"rope_scaling": {"type": "linear", "factor": 2.0, "beta": 1}}, "not supported: .'beta'"),
         ({"hidden_act": "relu"}, 'hidden_act "relu" is not supported'),
         ({"hidden_size": None}, 'lacks "hidden_size"'),
-        ({"hidden_size": "16"}, "malformed"),
+        ({"hidden_size": "16"}, '"hidden_size" in config.json must be a positive whole number'),
         ({"layer_types": ["full_attention"]}, "not supported: layer_types"),
     ],
 )
@@ -231,8 +288,131 @@ def test_a_config_that_is_not_understood_is_refused_by_name(keys, said):
         config_of(LLAMA | keys)
 
 
+@pytest.mark.parametrize("text", ["[]", "3", "null", '"x"', "[{}]"])
+def test_a_config_that_is_no_object_is_refused_in_one_line(folder, text):
+    (folder / "config.json").write_text(text)
+    with pytest.raises(ValueError, match="config.json must hold an object; got") as error:
+        read_config(str(folder))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [
+        ("num_attention_heads", (0, -4, 4.0, "4", True, [4])),
+        ("num_hidden_layers", (0, -1, 2.0)),
+        ("num_key_value_heads", (0, "2")),
+        ("head_dim", (0, 8.0)),
+        ("vocab_size", ("24", 24.0, -24)),
+        ("max_position_embeddings", ("64", 0)),
+        ("rope_theta", ("10000", 0, -1.0, float("nan"), [1e4])),
+        ("rms_norm_eps", ("1e-6", 0, float("inf"), True)),
+        ("tie_word_embeddings", ("false", 0, 1)),
+        ("attention_bias", ("false", [])),
+        ("hidden_act", (3, ["silu"])),
+        ("rope_parameters", ("linear", [1], 3)),
+        ("rope_scaling", ("linear", [1], True)),
+        ("partial_rotary_factor", ("1", 0)),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_by_key(key, values):
+    for value in values:
+        with pytest.raises(ValueError, match=f'"{key}" in config.json must be') as error:
+            config_of(LLAMA | {key: value})
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "said"),
+    [
+        ("llama", {"rope_parameters": PLAIN | {"rope_theta": "1e4"}}, '"rope_theta" in config'),
+        ("llama", {"rope_parameters": {"rope_type": "linear"}}, "lacks factor"),
+        ("llama", {"rope_parameters": {"rope_type": ["linear"]}}, "is not supported"),
+        ("llama", {"rope_parameters": LINEAR | {"factor": "4"}}, "must be a number; got '4'"),
+        ("llama", {"rope_parameters": LINEAR | {"type": "yarn"}}, 'type "yarn"'),
+        ("phi3", {"rope_scaling": LONG | {"long_factor": 2.0}}, "must be a list of numbers"),
+        ("phi3", {"rope_scaling": LONG | {"long_factor": ["2"] * 4}}, "must be a list of numbers"),
+        ("llama", {"rope_scaling": LONG}, "lacks original_max_position_embeddings"),
+        ("llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor=0.5 is not supported"),
+        ("llama", {"rope_parameters": PLAIN | {"partial_rotary_factor": 0.5}}, "=0.5 is not sup"),
+        ("llama", {"hidden_activation": "gelu_pytorch_tanh"}, "not supported: hidden_activation"),
+        ("mistral", {"sliding_window": 0}, "need sliding_window to be positive; got 0"),
+        ("gemma3_text", {"sliding_window": 0}, "need sliding_window to be positive; got 0"),
+        ("gemma2", {"sliding_window": None}, "need sliding_window to be positive; got None"),
+        ("gemma3_text", {"attn_logit_softcapping": 3.0}, "not supported: attn_logit_softcapping"),
+        ("gemma3_text", {"rope_parameters": LINEAR}, "hold full_attention and sliding_attention"),
+        ("gemma3_text", {"rope_scaling": {"type": "linear", "factor": 2.0}}, 'type "linear"'),
+        ("gemma3_text", {"rope_parameters": {"full_attention": "x"}}, '"full_attention" in config'),
+        ("gemma3_text", {"sliding_window_pattern": 0}, '"sliding_window_pattern" in config'),
+        ("smollm3", {"no_rope_layers": [1, 0]}, "has 2 entries for 3 layers"),
+        ("smollm3", {"no_rope_layer_interval": 0}, '"no_rope_layer_interval" in config'),
+        ("phi3", {"rope_scaling": LONG, "original_max_position_embeddings": 1}, "malformed"),
+        ("llama", {"pruned_heads": {"0": [1]}}, "not supported: pruned_heads"),
+    ],
+)
+def test_what_a_family_cannot_do_is_refused_in_one_line(kind, keys, said):
+    with pytest.raises(ValueError, match=said) as error:
+        config_of(LLAMA | {"model_type": kind} | keys)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "field", "expected"),
+    [
+        ("gemma2", {"hidden_act": "silu"}, "activation", "gelu_tanh"),
+        ("gemma2", {"final_logit_softcapping": None}, "logit_softcap", 0.0),
+        ("gemma2", {}, "logit_softcap", 30.0),
+        ("gemma3_text", {"final_logit_softcapping": 2.0}, "logit_softcap", 2.0),
+        ("gemma3_text", {}, "logit_softcap", 0.0),
+    ],
+)
+def test_keys_that_only_gemma_reads(kind, changed, field, expected):
+    keys = LLAMA | {"model_type": kind, "head_dim": 8} | changed
+    assert getattr(config_of(keys), field) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "new", "old"),
+    [
+        ("llama", PLAIN, YARN),
+        ("llama", PLAIN, LINEAR),
+        ("llama", LINEAR, LINEAR | {"factor": 2.0}),
+        ("llama", PLAIN, {"type": "linear", "factor": 4.0}),
+        ("llama", PLAIN | {"rope_theta": 5.0}, {"rope_type": "default"}),
+        ("phi3", PLAIN, YARN),
+        ("phi3", PLAIN, LONG),
+        ("gemma3_text", NEAR_AND_FAR, LINEAR),
+        ("gemma3_text", NEAR_AND_FAR, YARN),
+        ("gemma3_text", NEAR_AND_FAR, {"rope_theta": 5.0}),
+    ],
+)
+def test_two_rope_dicts_that_differ_are_refused(kind, new, old):
+    keys = LLAMA | {"model_type": kind, "rope_parameters": new, "rope_scaling": old}
+    with pytest.raises(ValueError, match="rope_parameters and rope_scaling that differ") as error:
+        config_of(keys)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "new", "old"),
+    [
+        ("llama", LINEAR, {"type": "linear", "factor": 4.0}),
+        ("llama", LINEAR | {"rope_theta": 10000.0}, LINEAR),
+        ("llama", PLAIN, {}),
+        ("phi3", PLAIN, PLAIN),
+        ("gemma3_text", NEAR_AND_FAR | {"full_attention": LINEAR}, LINEAR),
+    ],
+)
+def test_two_rope_dicts_that_agree_are_read_as_one(kind, new, old):
+    keys = {k: v for k, v in LLAMA.items() if k != "rope_theta"} | {"model_type": kind}
+    alone = config_of(keys | {"rope_parameters": new})
+    assert config_of(keys | {"rope_parameters": new, "rope_scaling": old}) == alone
+
+
 def test_harmless_keys_and_switched_off_ones_change_nothing():
     more = {"torch_dtype": "bfloat16", "mlp_bias": False, "use_cache": True, "odd": None}
+    more |= {"num_beams": 1, "temperature": 1.0, "top_p": 1.0, "do_sample": False, "top_k": 50}
+    more |= {"torchscript": False, "is_decoder": False, "pruned_heads": {}, "max_length": 20}
     assert config_of(LLAMA | more) == config_of(LLAMA)
 
 

@@ -8,72 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from rlvr_jax.models.config import RUN_KEYS, AttentionConfig, ModelConfig, RopeScaling
+from rlvr_jax.models.families.keys import Keys, is_number
 from rlvr_jax.models.families.names import LLAMA, Tensor
 from rlvr_jax.registry import Registry
 
 FAMILIES = Registry("model family")
 
-# Keys that say nothing about what the forward pass computes, or that only training code reads.
-_HARMLESS = """
-model_type architectures torch_dtype dtype transformers_version auto_map use_cache _name_or_path
-bos_token_id eos_token_id pad_token_id unk_token_id initializer_range attention_dropout
-resid_pdrop embd_pdrop hidden_dropout attn_implementation _attn_implementation_autoset
-cache_implementation pretraining_tp max_window_layers output_router_logits router_aux_loss_coef
-return_dict output_hidden_states output_attentions chunk_size_feed_forward id2label label2id
-is_encoder_decoder problem_type tokenizer_class unsloth_fixed unsloth_version num_logits_to_keep
-num_labels
-"""
-HARMLESS = frozenset(_HARMLESS.split())
-# Keys that would change the mathematics, and the values at which they do not.
-SWITCHED_OFF: dict[str, tuple[Any, ...]] = {
-    "attention_bias": (False,),
-    "mlp_bias": (False,),
-    "use_mrope": (False,),
-    "use_sliding_window": (False,),
-    "use_bidirectional_attention": (False,),
-    "quantization_config": (),
-    "attn_logit_softcapping": (0.0,),
-    "final_logit_softcapping": (0.0,),
-    "partial_rotary_factor": (1.0,),
-    "mlp_only_layers": ([],),
-    "decoder_sparse_step": (1,),
-    "interpolate_factor": (1,),
-    "full_attn_mod": (1,),
-    "lm_head_bias": (False,),
-}
 ACTIVATIONS = {"silu": "silu", "gelu_pytorch_tanh": "gelu_tanh"}
-_REQUIRED = object()
-
-
-class Keys:
-    """A config.json that remembers which of its keys were read."""
-
-    def __init__(self, data: Mapping[str, Any]):
-        self.data, self.read = data, set()
-
-    def __call__(self, name: str, default: Any = _REQUIRED) -> Any:
-        """The value; `default` where the key is absent or null; ValueError if that is not given."""
-        self.read.add(name)
-        value = self.data.get(name)
-        if value is None:
-            if default is _REQUIRED:
-                raise ValueError(f'config.json lacks "{name}"')
-            return default
-        return value
-
-    def check_all_read(self) -> None:
-        """ValueError naming every key whose effect would be lost."""
-        bad = []
-        for key, value in self.data.items():
-            if key in self.read or key in HARMLESS or value is None:
-                continue
-            if key not in SWITCHED_OFF or value not in SWITCHED_OFF[key]:
-                bad.append(f"{key}={value!r}")
-        if bad:
-            raise ValueError(
-                f'config.json of model_type "{self.data.get("model_type")}" has keys that are not '
-                f"supported: {', '.join(bad)}"
-            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,13 +36,15 @@ class Family:
 
 def config_of(data: Mapping[str, Any]) -> ModelConfig:
     """The model that a config.json describes; ValueError naming what is not supported."""
+    if not isinstance(data, Mapping):
+        raise ValueError(f"config.json must hold an object; got {data!r:.40}")
     kind = data.get("model_type")
     if not isinstance(kind, str):
         raise ValueError("config.json has no model_type")
     keys = Keys(data)
     try:
         config = FAMILIES.make(kind).read(keys)
-    except (TypeError, KeyError) as error:
+    except (TypeError, KeyError, ArithmeticError) as error:
         raise ValueError(f'config.json of model_type "{kind}" is malformed: {error}') from error
     keys.check_all_read()
     return config
@@ -163,24 +106,34 @@ def config_to_json(c: ModelConfig) -> dict[str, Any]:
 # Parts of a config.json that families share.
 
 
-def attention(keys: Keys, theta: float = 10000.0, **more: Any) -> AttentionConfig:
-    """Heads and rotation; `more` adds or replaces switches."""
+def attention(
+    keys: Keys, theta: float = 10000.0, rotation: Mapping[str, Any] | None = None, **more: Any
+) -> AttentionConfig:
+    """Heads and rotation; `more` adds or replaces switches.
+
+    rotation: fields of the rotary embedding, where a family reads them itself.
+    """
     heads, width = keys("num_attention_heads"), keys("hidden_size")
     fields = {
         "heads": heads,
         "kv_heads": keys("num_key_value_heads", heads),
         "head_dim": keys("head_dim", width // heads),
-        **read_rope(keys, theta),
+        **(read_rope(keys, theta) if rotation is None else rotation),
     }
     return AttentionConfig(**(fields | more))
 
 
+def kv_heads(keys: Keys, absent: int) -> int:
+    """Heads of keys and values in families that have a number of their own where the key is
+    absent; null is one for each head of queries."""
+    given = keys.nullable("num_key_value_heads", absent)
+    return keys("num_attention_heads") if given is None else given
+
+
 def model(family: Family, keys: Keys, attn: AttentionConfig, **more: Any) -> ModelConfig:
     """Sizes and the switches that most families share; `more` adds or replaces."""
-    plain = keys("hidden_act", "silu")
-    name = keys("hidden_activation", plain)  # Gemma's name for it goes first
-    if name not in ACTIVATIONS:
-        raise ValueError(f'hidden_act "{name}" is not supported ({", ".join(ACTIVATIONS)} are)')
+    if "activation" not in more:
+        more["activation"] = activation(keys("hidden_act", "silu"))
     fields = {
         "family": family.model_type,
         "context": keys("max_position_embeddings", 0),
@@ -189,11 +142,17 @@ def model(family: Family, keys: Keys, attn: AttentionConfig, **more: Any) -> Mod
         "layers": keys("num_hidden_layers"),
         "mlp_width": keys("intermediate_size"),
         "attn": attn,
-        "activation": ACTIVATIONS[name],
         "norm_eps": keys("rms_norm_eps", 1e-6),
         "tied_head": keys("tie_word_embeddings", False),
     }
     return ModelConfig(**(fields | more))
+
+
+def activation(name: str) -> str:
+    """Ours of the name of an activation."""
+    if name not in ACTIVATIONS:
+        raise ValueError(f'hidden_act "{name}" is not supported ({", ".join(ACTIVATIONS)} are)')
+    return ACTIVATIONS[name]
 
 
 def basics(c: ModelConfig) -> dict[str, Any]:
@@ -234,33 +193,68 @@ _SCALING = {  # rope_type -> ours of each key
 }
 
 
+def one_name(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A rope dict without nulls, its kind under "rope_type"; ValueError where it gives two."""
+    given = {k: v for k, v in given.items() if v is not None}
+    older = given.pop("type", None)
+    kind = given.setdefault("rope_type", older or "default")
+    if older not in (None, kind):
+        raise ValueError(f'rope scaling says rope_type "{kind}" and type "{older}"')
+    return given
+
+
+def rope_dict(keys: Keys, theta: float) -> dict[str, Any]:
+    """`rope_parameters` or the older `rope_scaling`, with the keys that may stand beside them.
+
+    ValueError where both are given and differ: readers disagree on which of them counts.
+    """
+    beside = {
+        "rope_theta": keys("rope_theta", theta),
+        "partial_rotary_factor": keys("partial_rotary_factor", 1.0),
+    }
+    found = [beside | one_name(keys(k, None) or {}) for k in ("rope_parameters", "rope_scaling")]
+    if keys("rope_parameters", None) and keys("rope_scaling", None) and found[0] != found[1]:
+        raise ValueError(
+            "config.json has rope_parameters and rope_scaling that differ; delete one of them"
+        )
+    given = found[1 if keys("rope_scaling", None) else 0]
+    for name in beside:
+        Keys(given)(name)  # of the right kind there too
+    return given
+
+
 def read_rope(keys: Keys, theta: float) -> dict[str, Any]:
-    """rope_theta, rope and rotary_dim, from `rope_parameters` or from the older keys."""
-    new = keys("rope_parameters", None)
-    old = keys("rope_scaling", None)
-    given = dict(new or old or {})
-    out = {"rope_theta": given.pop("rope_theta", keys("rope_theta", theta))}
-    partial = given.pop("partial_rotary_factor", keys("partial_rotary_factor", 1.0))
-    head_dim = keys("head_dim", keys("hidden_size") // keys("num_attention_heads"))
-    rotated = int(head_dim * partial)
-    out["rotary_dim"] = 0 if rotated == head_dim else rotated
-    out["rope"] = read_scaling(given)
-    return out
+    """rope_theta and rope, of a family that rotates whole heads."""
+    given = rope_dict(keys, theta)
+    theta, partial = given.pop("rope_theta"), given.pop("partial_rotary_factor")
+    if partial != 1:
+        raise ValueError(
+            f"partial_rotary_factor={partial} is not supported: this family rotates whole heads"
+        )
+    return {"rope_theta": theta, "rope": read_scaling(given)}
 
 
 def read_scaling(given: Mapping[str, Any]) -> RopeScaling:
-    """A `rope_scaling` dict; ValueError naming a kind or key that is not supported."""
-    given = {k: v for k, v in given.items() if v is not None}
-    kind = given.pop("rope_type", None) or given.pop("type", None) or "default"
-    given.pop("type", None)
+    """A `rope_scaling` dict; ValueError naming a kind or key that is not supported or lacks."""
+    given = one_name(given)
+    kind = given.pop("rope_type")
     if kind == "default":
         return RopeScaling()
-    if kind not in _SCALING:
+    if not isinstance(kind, str) or kind not in _SCALING:
         allowed = ", ".join(("default", *_SCALING))
         raise ValueError(f'rope scaling "{kind}" is not supported ({allowed} are)')
     bad = [k for k in given if k not in _SCALING[kind]]
     if bad:
         raise ValueError(f'rope scaling "{kind}" has keys that are not supported: {bad}')
+    lost = [k for k in _SCALING[kind] if k not in given]
+    if lost:
+        raise ValueError(f'rope scaling "{kind}" lacks {", ".join(lost)}')
+    for key, value in given.items():
+        listed = key in ("short_factor", "long_factor")
+        numbers = value if isinstance(value, list) and listed else [value]
+        if listed != isinstance(value, list) or not all(is_number(n) for n in numbers):
+            what = "a list of numbers" if listed else "a number"
+            raise ValueError(f'"{key}" of rope scaling "{kind}" must be {what}; got {value!r}')
     fields = {_SCALING[kind][k]: v for k, v in given.items()}
     return RopeScaling(
         kind, **{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
@@ -282,8 +276,12 @@ def write_rope(a: AttentionConfig) -> dict[str, Any]:
 
 def windows(flags: Sequence[bool], window: int | None) -> dict[str, Any]:
     """window and local_pattern for layers of which flags[i] are local."""
-    if not window or not any(flags):
+    if not any(flags):
         return {}
+    if not window:
+        raise ValueError(
+            f"layers with a sliding window need sliding_window to be positive; got {window}"
+        )
     return {"window": window, "local_pattern": shortest_pattern(flags)}
 
 

@@ -11,10 +11,13 @@ from rlvr_jax.models.families.base import (
     FAMILIES,
     Family,
     Keys,
+    activation,
     attention,
     basics,
+    kv_heads,
     layer_types,
     model,
+    one_name,
     read_scaling,
     windows,
     write_layer_types,
@@ -32,17 +35,18 @@ def _shared(keys: Keys) -> dict[str, Any]:
         "head_dim": keys("head_dim", 256),
         "qkv_bias": bias,
         "out_bias": bias,
-        "softcap": keys("attn_logit_softcapping", 0.0),
+        "kv_heads": kv_heads(keys, 4),
         "query_scale": keys("query_pre_attn_scalar", 256) ** -0.5,
     }
 
 
-def _model(family: Family, keys: Keys, attn) -> ModelConfig:
-    cap = keys("final_logit_softcapping", 0.0)
-    tied = keys("tie_word_embeddings", True)
-    more = SWITCHES | {"logit_softcap": cap, "tied_head": tied}
-    if not (keys("hidden_activation", None) or keys("hidden_act", None)):
-        more["activation"] = "gelu_tanh"
+def _model(family: Family, keys: Keys, attn, cap: float | None) -> ModelConfig:
+    keys("hidden_act", None)  # without effect: Gemma's name for it is another
+    more = SWITCHES | {
+        "logit_softcap": cap or 0.0,
+        "tied_head": keys("tie_word_embeddings", True),
+        "activation": activation(keys("hidden_activation", "gelu_pytorch_tanh")),
+    }
     return model(family, keys, attn, **more)
 
 
@@ -71,8 +75,10 @@ class Gemma2(Family):
 
     def read(self, keys: Keys) -> ModelConfig:
         local = layer_types(keys, [i % 2 == 0 for i in range(keys("num_hidden_layers"))])
-        local = windows(local, keys("sliding_window", 4096))
-        return _model(self, keys, attention(keys, **_shared(keys), **local))
+        local = windows(local, keys.nullable("sliding_window", 4096))
+        softcap = keys.nullable("attn_logit_softcapping", 50.0) or 0.0
+        attn = attention(keys, **_shared(keys), **local, softcap=softcap)
+        return _model(self, keys, attn, keys.nullable("final_logit_softcapping", 30.0))
 
     def write(self, c: ModelConfig) -> dict[str, Any]:
         return _write(c)
@@ -81,39 +87,50 @@ class Gemma2(Family):
 @FAMILIES.register("gemma3_text")
 @dataclasses.dataclass(frozen=True)
 class Gemma3(Family):
-    """Norm on queries and keys, five local layers to a global one, two rotary bases; Gemma Team
-    2025.  Rope scaling stretches the global layers only."""
+    """Norm on queries and keys, five local layers to a global one; Gemma Team 2025.
+
+    The local layers have a rotary base of their own, and rope scaling stretches the others only.
+    """
 
     model_type: ClassVar[str] = "gemma3_text"
     architecture: ClassVar[str] = "Gemma3ForCausalLM"
     names: ClassVar[Mapping[str, Tensor]] = GEMMA_NAMES
 
     def read(self, keys: Keys) -> ModelConfig:
-        every = keys("sliding_window_pattern", keys("_sliding_window_pattern", 6))
+        every = keys("sliding_window_pattern", 6)
+        keys("_sliding_window_pattern", None)  # written beside layer_types, read by nobody
         flags = [bool((i + 1) % every) for i in range(keys("num_hidden_layers"))]
-        local = windows(layer_types(keys, flags), keys("sliding_window", 4096))
+        local = windows(layer_types(keys, flags), keys.nullable("sliding_window", 4096))
         rope = self._rope(keys)
         if not local:
             del rope["rope_theta_local"]
-        attn = attention(keys, **_shared(keys), **rope, **local, qk_norm=True)
-        return _model(self, keys, attn)
+        attn = attention(keys, rotation=rope, **_shared(keys), **local, qk_norm=True)
+        return _model(self, keys, attn, keys("final_logit_softcapping", None))
 
     def _rope(self, keys: Keys) -> dict[str, Any]:
         """Both bases, from one dict a kind of layer (new) or from three keys (old)."""
-        new = keys("rope_parameters", None) or {}
-        old = keys("rope_scaling", None)
-        whole = dict(new.get("full_attention") or old or {})
-        near = dict(new.get("sliding_attention") or {})
-        theta = whole.pop("rope_theta", keys("rope_theta", 1e6))
-        base = near.pop("rope_theta", keys("rope_local_base_freq", 1e4))
+        new = Keys(keys("rope_parameters", None) or {})
+        whole, near = (one_name(new(f"{k}_attention", None) or {}) for k in ("full", "sliding"))
+        bad = sorted(set(new.data) - new.read)
+        if bad:
+            raise ValueError(
+                "rope_parameters of gemma3_text hold full_attention and sliding_attention; "
+                f"got {', '.join(bad)}"
+            )
+        if keys("rope_scaling", None):
+            old = one_name({"rope_type": "default"} | keys("rope_scaling"))
+            if new.data and whole | old != whole:
+                raise ValueError(
+                    "config.json has rope_parameters and rope_scaling that differ; delete one "
+                    "of them"
+                )
+            whole |= old
+        theta = Keys(whole)("rope_theta", keys("rope_theta", 1e6))
+        base = Keys(near)("rope_theta", keys("rope_local_base_freq", 1e4))
+        whole, near = ({k: v for k, v in d.items() if k != "rope_theta"} for d in (whole, near))
         if read_scaling(near).kind != "none":
             raise ValueError("rope scaling of the sliding layers is not supported")
-        return {
-            "rope_theta": theta,
-            "rope_theta_local": base,
-            "rope": read_scaling(whole),
-            "rotary_dim": 0,
-        }
+        return {"rope_theta": theta, "rope_theta_local": base, "rope": read_scaling(whole)}
 
     def write(self, c: ModelConfig) -> dict[str, Any]:
         local = {"rope_local_base_freq": c.attn.rope_theta_local} if c.attn.window else {}

@@ -6,7 +6,16 @@ import dataclasses
 from typing import Any, ClassVar
 
 from rlvr_jax.models.config import ModelConfig
-from rlvr_jax.models.families.base import FAMILIES, Family, Keys, attention, basics, model, windows
+from rlvr_jax.models.families.base import (
+    FAMILIES,
+    Family,
+    Keys,
+    attention,
+    basics,
+    kv_heads,
+    model,
+    windows,
+)
 
 
 @FAMILIES.register("mistral")
@@ -18,9 +27,9 @@ class Mistral(Family):
     architecture: ClassVar[str] = "MistralForCausalLM"
 
     def read(self, keys: Keys) -> ModelConfig:
-        window = keys("sliding_window", None if "sliding_window" in keys.data else 4096)
-        local = windows([True] * keys("num_hidden_layers"), window)
-        return model(self, keys, attention(keys, **local))
+        window = keys.nullable("sliding_window", 4096)
+        local = windows([window is not None] * keys("num_hidden_layers"), window)
+        return model(self, keys, attention(keys, kv_heads=kv_heads(keys, 8), **local))
 
     def write(self, c: ModelConfig) -> dict[str, Any]:
         out = basics(c) | {"sliding_window": c.attn.window or None}

@@ -8,7 +8,17 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rlvr_jax.models.config import ModelConfig
-from rlvr_jax.models.families.base import FAMILIES, Family, Keys, attention, basics, model, windows
+from rlvr_jax.models.families.base import (
+    FAMILIES,
+    Family,
+    Keys,
+    attention,
+    basics,
+    model,
+    read_scaling,
+    rope_dict,
+    windows,
+)
 from rlvr_jax.models.families.names import LLAMA, Tensor
 
 _LAYER = "model.layers.{layer}"
@@ -30,27 +40,29 @@ class Phi3(Family):
     )
 
     def read(self, keys: Keys) -> ModelConfig:
-        local = windows([True] * keys("num_hidden_layers"), keys("sliding_window", None))
-        keys = self._with_longrope(keys)
-        return model(self, keys, attention(keys, **local), norm_eps=keys("rms_norm_eps", 1e-5))
+        window = keys("sliding_window", None)
+        local = windows([window is not None] * keys("num_hidden_layers"), window)
+        attn = attention(keys, rotation=self._rotation(keys), **local)
+        return model(self, keys, attn, norm_eps=keys("rms_norm_eps", 1e-5))
 
-    def _with_longrope(self, keys: Keys) -> Keys:
+    def _rotation(self, keys: Keys) -> dict[str, Any]:
         """LongRoPE's original context is a key of its own here, and its attention factor, where
         not given, is sqrt(1 + ln(context / original) / ln(original))."""
+        given = rope_dict(keys, 1e4)
+        theta, partial = given.pop("rope_theta"), given.pop("partial_rotary_factor")
         before = keys("original_max_position_embeddings", 4096)
-        name = "rope_parameters" if keys("rope_parameters", None) else "rope_scaling"
-        given = dict(keys(name, None) or {})
-        kind = given.get("rope_type") or given.get("type")
-        if kind in (None, "default"):
-            return keys
-        stretch = keys("max_position_embeddings", 4096) / before
-        factor = math.sqrt(1 + math.log(stretch) / math.log(before)) if stretch > 1 else 1.0
-        given = {"attention_factor": factor} | {k: v for k, v in given.items() if v is not None}
-        given |= {"original_max_position_embeddings": before}
-        given |= {"rope_type": "longrope" if kind == "su" else kind}
-        new = Keys(dict(keys.data) | {name: given})
-        new.read = keys.read
-        return new
+        if given["rope_type"] in ("su", "longrope"):
+            stretch = keys("max_position_embeddings", 4096) / before
+            factor = math.sqrt(1 + math.log(stretch) / math.log(before)) if stretch > 1 else 1.0
+            given = {"attention_factor": factor} | given | {"rope_type": "longrope"}
+            given |= {"original_max_position_embeddings": before}
+        head_dim = keys("head_dim", keys("hidden_size") // keys("num_attention_heads"))
+        rotated = int(head_dim * partial)
+        return {
+            "rope_theta": theta,
+            "rotary_dim": 0 if rotated == head_dim else rotated,
+            "rope": read_scaling(given),
+        }
 
     def write(self, c: ModelConfig) -> dict[str, Any]:
         out = basics(c) | {"sliding_window": c.attn.window or None}

@@ -12,6 +12,7 @@ from rlvr_jax.models.families.base import (
     Keys,
     attention,
     basics,
+    kv_heads,
     layer_types,
     model,
     windows,
@@ -23,11 +24,12 @@ def qwen_windows(keys: Keys) -> dict[str, Any]:
     """Layers from max_window_layers on are local, where use_sliding_window says so."""
     layers, first = keys("num_hidden_layers"), keys("max_window_layers", 28)
     used = keys("use_sliding_window", False)
-    size = keys("sliding_window", 4096)
-    local = layer_types(keys, [bool(used) and i >= first for i in range(layers)])
+    size = keys.nullable("sliding_window", 4096) if used else None
+    keys("sliding_window", None)  # without effect where it is not used
+    local = layer_types(keys, [size is not None and i >= first for i in range(layers)])
     if any(local) and not used:
         raise ValueError("layer_types names sliding layers, but use_sliding_window is false")
-    return windows(local, size if used else None)
+    return windows(local, size)
 
 
 def write_windows(c: ModelConfig) -> dict[str, Any]:
@@ -47,7 +49,9 @@ class Qwen2(Family):
     architecture: ClassVar[str] = "Qwen2ForCausalLM"
 
     def read(self, keys: Keys) -> ModelConfig:
-        return model(self, keys, attention(keys, qkv_bias=True, **qwen_windows(keys)))
+        heads = kv_heads(keys, 32)
+        attn = attention(keys, qkv_bias=True, kv_heads=heads, **qwen_windows(keys))
+        return model(self, keys, attn)
 
     def write(self, c: ModelConfig) -> dict[str, Any]:
         out = basics(c) | write_windows(c)

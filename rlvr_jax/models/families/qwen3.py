@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from rlvr_jax.models.config import ModelConfig, MoeConfig
-from rlvr_jax.models.families.base import FAMILIES, Family, Keys, attention, basics, model
+from rlvr_jax.models.families.base import FAMILIES, Family, Keys, attention, basics, kv_heads, model
 from rlvr_jax.models.families.names import LLAMA, Tensor
 from rlvr_jax.models.families.qwen2 import qwen_windows, write_windows
 
@@ -26,9 +26,8 @@ class Qwen3(Family):
     architecture: ClassVar[str] = "Qwen3ForCausalLM"
 
     def read(self, keys: Keys) -> ModelConfig:
-        return model(
-            self, keys, _attention(keys, head_dim=keys("head_dim", 128), **qwen_windows(keys))
-        )
+        sizes = {"kv_heads": kv_heads(keys, 32), "head_dim": keys("head_dim", 128)}
+        return model(self, keys, _attention(keys, **sizes, **qwen_windows(keys)))
 
     def write(self, c: ModelConfig) -> dict[str, Any]:
         return basics(c) | {"attention_bias": c.attn.out_bias} | write_windows(c)
@@ -61,7 +60,7 @@ class Qwen3Moe(Family):
             width=keys("moe_intermediate_size"),
             normalize=keys("norm_topk_prob", False),
         )
-        return model(self, keys, _attention(keys), moe=moe)
+        return model(self, keys, _attention(keys, kv_heads=kv_heads(keys, 4)), moe=moe)
 
     def write(self, c: ModelConfig) -> dict[str, Any]:
         return basics(c) | {

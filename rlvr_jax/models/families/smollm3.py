@@ -12,6 +12,7 @@ from rlvr_jax.models.families.base import (
     Keys,
     attention,
     basics,
+    kv_heads,
     layer_types,
     model,
     shortest_pattern,
@@ -32,12 +33,16 @@ class SmolLM3(Family):
         layers, every = keys("num_hidden_layers"), keys("no_rope_layer_interval", 4)
         rotary = keys("no_rope_layers", None)  # 1 where the layer rotates, whatever the name says
         rotary = rotary or [int((i + 1) % every != 0) for i in range(layers)]
+        if len(rotary) != layers:
+            raise ValueError(f"no_rope_layers has {len(rotary)} entries for {layers} layers")
         window = keys("sliding_window", None) if keys("use_sliding_window", False) else None
         keys("sliding_window", None)
-        local = layer_types(keys, [bool(window and not r) for r in rotary])
+        local = layer_types(keys, [window is not None and not r for r in rotary])
         bias = keys("attention_bias", False)
         attn = attention(
             keys,
+            theta=2e6,
+            kv_heads=kv_heads(keys, 4),
             rope_pattern=shortest_pattern(rotary),
             qkv_bias=bias,
             out_bias=bias,
