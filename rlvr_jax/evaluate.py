@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +12,9 @@ import numpy as np
 from rlvr_jax.evalreport import EvalReport
 from rlvr_jax.generate import Address
 from rlvr_jax.rollout import EVAL, Actor, Judged, join
-from rlvr_jax.types import Problem
+from rlvr_jax.types import Problem, Verdict
+
+log = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +49,19 @@ def evaluate(
         uids = [p.index for p in chunk]
         parts.append(actor.roll(params, chunk, uids, config.samples, Address(seed, EVAL, 0)))
     judged = join(parts)
+    warn_of_unknown(judged.verdicts)
     return report(judged), judged
+
+
+def warn_of_unknown(verdicts: Sequence[Verdict]) -> None:
+    """One line where the reward could not tell: how often, and its most frequent reason."""
+    reasons = collections.Counter(v.reason for v in verdicts if v.status == "unknown")
+    if reasons:
+        (reason, count), *_ = reasons.most_common(1)
+        log.warning(
+            "evaluation: %d of %d completions could not be judged; reason of %d: %s",
+            *(reasons.total(), len(verdicts), count, reason or "none given"),
+        )
 
 
 def report(judged: Judged) -> EvalReport:

@@ -15,9 +15,10 @@ from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.families import config_to_json, family_of
 from rlvr_jax.models.gguf_file import open_gguf
 from rlvr_jax.models.hf import write_folder, write_model
+from rlvr_jax.models.lora import merge
 from rlvr_jax.report import headline, summarize, versions
 from rlvr_jax.setup import any_mesh, resolve_model, restore_params, stage_steps
-from rlvr_jax.text import load_tokenizer, stop_ids
+from rlvr_jax.text import generation_config, load_tokenizer, stop_ids
 from rlvr_jax.text.spm import spm_tokenizer
 
 
@@ -34,10 +35,12 @@ def export(
     tokenizer = load_tokenizer(config.tokenizer)
     model = resolve_model(config, tokenizer)
     family_of(model)  # refuse before the weights are read
-    index, params = restore_params(config, model, any_mesh(config), workdir, which)
+    index, policy = restore_params(config, model, any_mesh(config), workdir, which)
+    params = merge(policy, model.lora_scale, "float32")  # rounded once, as it is written
     ids = special_ids(tokenizer, config.text.stop)
     write_model(to, model, params, dtype or model.param_dtype, ids)
-    write_tokenizer(to, tokenizer, ids)
+    drawn = generation_config(model.path) or generation_config(tokenizer.name_or_path)
+    write_tokenizer(to, tokenizer, drawn | ids)  # the model's own temperature, top_p, ...
     (to / "README.md").write_text(card(workdir, config, model, index), "utf-8")
     return index
 
@@ -77,10 +80,10 @@ def special_ids(tokenizer, stop: tuple[str, ...] = ()) -> dict[str, Any]:
     }
 
 
-def write_tokenizer(to: pathlib.Path, tokenizer, ids: dict[str, Any]) -> None:
+def write_tokenizer(to: pathlib.Path, tokenizer, generation: dict[str, Any]) -> None:
     """The tokenizer with its chat template, and generation_config.json with every end token."""
     tokenizer.save_pretrained(str(to))
-    (to / "generation_config.json").write_text(json.dumps(ids, indent=2) + "\n")
+    (to / "generation_config.json").write_text(json.dumps(generation, indent=2) + "\n")
 
 
 def card(workdir: pathlib.Path, config: RunConfig, model: ModelConfig, index: int) -> str:

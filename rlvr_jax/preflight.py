@@ -45,8 +45,8 @@ class Part:
     def fault(self, found: Sequence[Problem], says: str) -> str:
         """One line on the first of the problems that have a fault, and how many there are."""
         return (
-            f"{self.place(found[0])}: {says} ({len(found)} of the {len(self.problems)} problems "
-            "looked at)"
+            f"{self.place(found[0])}: {says} (this fault is in {len(found)} of the "
+            f"{len(self.problems)} problems looked at)"
         )
 
     def place(self, problem: Problem) -> str:

@@ -44,7 +44,8 @@ class RewardModel:
         pairs = zip(completions, problems, strict=True)
         texts = [encode_answered(self.tokenizer, p, c.text) for c, p in pairs]
         seen = [i for i, ids in enumerate(texts) if len(ids) <= self.longest]
-        scores = [Scores()] * len(texts)
+        why = f"too long: the reward model sees {self.longest} tokens, prompt and answer together"
+        scores = [Scores(reason=why)] * len(texts)
         if seen:
             found = self.score([texts[i] for i in seen])
             for i, value in zip(seen, found, strict=True):

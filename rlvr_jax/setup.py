@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
 import resource
 import sys
 from collections.abc import Mapping
@@ -98,7 +99,7 @@ class Run:
         return start_stage(self.config, self.mesh, state, tx, place.stage)
 
     def evaluate(self, stage: str, step: int, phase: str, params) -> float:
-        """Evaluate on the held-out problems, write it down, return pass@1.
+        """Evaluate on the held-out problems, write it down, return pass@1, NaN if none was judged.
 
         A stage begins with the parameters the last one ended with, and the draws do not depend on
         the step, so the evaluation "after" one stage serves as "before" of the next.
@@ -117,7 +118,8 @@ class Run:
         c, stage, step = self.config, self.config.stages[place.stage], place.step
         last, value = step == steps, None
         if last or (c.eval.every and step % c.eval.every == 0):
-            value = self.evaluate(stage, step, "after" if last else "during", state.weights)
+            found = self.evaluate(stage, step, "after" if last else "during", state.weights)
+            value = found if math.isfinite(found) else None
         if last or self.stop.requested or step % c.checkpoint.every == 0:
             with self.log.clock("ckpt"):
                 index = self.index(place)
@@ -197,14 +199,14 @@ def open_actor(stack: contextlib.ExitStack, config: RunConfig, sampling: Samplin
 
 
 def restore_params(config: RunConfig, model: ModelConfig, mesh: Mesh, workdir, which="newest"):
-    """(index, plain parameters) of a checkpoint, adapters merged into their base; only reads, so
-    the run may be going on.  which: as for checkpoint.read_params."""
+    """(index, the policy's parameters) of a checkpoint, as training joins them: adapters stand
+    beside their base.  Only reads, so the run may be going on.  which: as for
+    checkpoint.read_params."""
     index = find_checkpoint(workdir, which)
     shapes = state_shapes(config, model, mesh, read_host(workdir, index))
     _, params = read_params(workdir, shapes.params, index)
     if shapes.frozen is not None:
-        base = read_reference(workdir, shapes.frozen, index)
-        params = merge(join(base, params), model.lora_scale)
+        params = join(read_reference(workdir, shapes.frozen, index), params)
     return index, params
 
 

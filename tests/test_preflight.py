@@ -45,7 +45,7 @@ def test_a_long_prompt_is_placed_and_the_longest_is_told(tmp_path):
     run = config(tmp_path, [*GOOD[:2], ("1" * 11, "1"), GOOD[3], ("1" * 14, "1")])
     said = (
         r"train.jsonl:3 \(train\): the prompt has 11 tokens, decode.max_prompt_tokens allows 10; "
-        r"the longest has 14 \(2 of the 5 problems"
+        r"the longest has 14 \(this fault is in 2 of the 5 problems looked at\)"
     )
     with pytest.raises(ValueError, match=said):
         check(run)

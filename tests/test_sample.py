@@ -226,6 +226,9 @@ class Bytes:
     def decode(self, ids, **_):
         return bytes(ids).decode("utf-8", errors="replace")
 
+    def convert_ids_to_tokens(self, ids):
+        return [chr(i) for i in ids]
+
 
 def test_half_a_character_waits():
     ids = list("a\u00e9\u4e2db".encode())
@@ -234,6 +237,13 @@ def test_half_a_character_waits():
     assert pieces == ["a", "", "\u00e9", "", "", "\u4e2d", "b"]
     cut = TextStream(Bytes(), ())
     assert cut.feed(ids[:2]) == "" and cut.finish(ids[:2]) == "a\ufffd"
+
+
+def test_an_id_without_a_token_is_streamed_visibly():
+    three, nine = char_tokenizer()("39")["input_ids"]
+    ids, stream = [three, 620, nine, 620], TextStream(char_tokenizer(), ())
+    assert "".join(stream.feed(ids[: i + 1]) for i in range(4)) == "3\ufffd9"
+    assert stream.finish(ids) == "\ufffd" and stream.text == "3\ufffd9\ufffd"
 
 
 def test_the_end_token_is_not_text():

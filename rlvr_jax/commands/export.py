@@ -22,7 +22,7 @@ def main(args: Sequence[str]) -> int:
     absl_flags.DEFINE_string("to", None, "the folder to write, new or empty", flag_values=values)
     about = 'which checkpoint: "newest", "best", or its number under checkpoints/'
     absl_flags.DEFINE_string("step", "newest", about, flag_values=values)
-    about = "of the weights; as the run holds them if not given"
+    about = "of the weights, float32 keeps adapters whole; as the run holds them if not given"
     absl_flags.DEFINE_enum("dtype", None, ["float32", "bfloat16"], about, flag_values=values)
     flags.parse(values, args, __doc__, ("workdir", "to"))
     if values.step not in ("newest", "best") and not values.step.isdecimal():

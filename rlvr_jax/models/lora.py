@@ -78,18 +78,22 @@ def join(base: Mapping[str, Any] | None, trained: Any) -> Any:
     return {**base, "layers": {**base["layers"], **trained["layers"]}}
 
 
-def merge(params: Mapping[str, Any], scale: float) -> dict[str, Any]:
-    """Plain weights with the same logits: W + scale A B in float32, in W's type and place.  Arrays
-    without adapters are handed on as they are."""
+def merge(params: Mapping[str, Any], scale: float, dtype: Any = None) -> dict[str, Any]:
+    """Plain weights: W + scale A B, summed in float32, in W's place.  Arrays without adapters are
+    handed on as they are.
+
+    dtype: of the sums; None = W's, which rounds away what is small beside W.  Only in float32 are
+    the logits those of the adapters whatever the type of the base.
+    """
     layers = dict(params["layers"])
     for name in [n.removesuffix(A) for n in layers if n.endswith(A)]:
         a, b, w = layers.pop(name + A), layers.pop(name + B), layers[name]
-        put = functools.partial(jax.jit, static_argnums=3, out_shardings=w.sharding)
-        layers[name] = put(_merged)(w, a, b, scale)
+        put = functools.partial(jax.jit, static_argnums=(3, 4), out_shardings=w.sharding)
+        layers[name] = put(_merged)(w, a, b, scale, jnp.dtype(dtype or w.dtype))
     return {**params, "layers": layers}
 
 
-def _merged(w: jax.Array, a: jax.Array, b: jax.Array, scale: float) -> jax.Array:
+def _merged(w: jax.Array, a: jax.Array, b: jax.Array, scale: float, dtype: Any) -> jax.Array:
     exact = jax.lax.Precision.HIGHEST
     product = jnp.einsum("lir,lro->lio", a, b, precision=exact)
-    return (w.astype(jnp.float32) + scale * product).astype(w.dtype)
+    return (w.astype(jnp.float32) + scale * product).astype(dtype)

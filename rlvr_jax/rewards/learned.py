@@ -35,10 +35,12 @@ class Scores:
 
     value: of the whole (a reward model's score, a verifier's logit or probability), or None where
     there are only steps.  steps: one number a step of the reasoning, of a process verifier.
+    reason: why there is neither.
     """
 
     value: float | None = None
     steps: tuple[float, ...] = ()
+    reason: str = "no_score"
 
 
 class Scorer(Protocol):
@@ -154,7 +156,7 @@ class Learned(Reward):
     def _verdict(self, scores: Scores) -> Verdict:
         steps = [self._scaled(step) for step in scores.steps]
         if scores.value is None and not steps:
-            return Verdict(status="unknown", reason="no_score", stage="learned")
+            return Verdict(status="unknown", reason=scores.reason, stage="learned")
         value = _join(steps, self.steps) if scores.value is None else self._scaled(scores.value)
         if not math.isfinite(value):
             return Verdict(status="unknown", reason="not_finite", stage="learned")

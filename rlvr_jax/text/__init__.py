@@ -12,6 +12,7 @@ from rlvr_jax.text.encode import encode_completion as encode_completion
 from rlvr_jax.text.encode import encode_prompt as encode_prompt
 from rlvr_jax.text.encode import encode_prompts as encode_prompts
 from rlvr_jax.text.load import end_id as end_id
+from rlvr_jax.text.load import generation_config as generation_config
 from rlvr_jax.text.load import load_tokenizer as load_tokenizer
 from rlvr_jax.text.load import ordinary_size as ordinary_size
 from rlvr_jax.text.load import pad_id as pad_id

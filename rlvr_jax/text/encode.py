@@ -7,6 +7,7 @@ tokenised a second time, and a completion is never re-tokenised.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,19 @@ TEMPLATES = {
         "\\boxed{}.<|im_end|>\n<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n"
     ),
 }
+
+NO_TOKEN = "\ufffd"
+
+# What a chat template is told of the clock: always this date, or a run that is resumed on another
+# day would go on with other prompts.  It is the date that Llama 3.2's template writes where there
+# is no clock.  A macro, since a template may be handed plain data but no function.
+DATE = datetime.datetime(2024, 7, 26)
+_CODES = (*"aAbBcdDeFHIjmMpSTuwxXyY", "-d", "-m", "-I")
+_CLOCK = (
+    "{% macro strftime_now(format) %}{{ format"
+    + "".join(f"|replace('%{c}', '{DATE.strftime('%' + c)}')" for c in _CODES)
+    + " }}{% endmacro %}\n"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,12 +145,20 @@ def decode(
 ) -> str:
     """The text of sampled ids without the end token they stopped with.
 
-    Other special tokens stay visible: a verifier that reads "3<unk>9" as 39 could be gamed.
+    Other special tokens stay visible: a verifier that reads "3<unk>9" as 39 could be gamed.  So do
+    ids that the tokenizer has no token for, which padded embeddings let a model sample: as U+FFFD.
     """
     ids = [int(i) for i in ids]
     if ids and ids[-1] in stop_ids:
         ids.pop()
-    return tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    parts = [[]]
+    for i, token in zip(ids, tokenizer.convert_ids_to_tokens(ids), strict=True):
+        if token is None:  # the decoder would leave it out
+            parts.append([])
+        else:
+            parts[-1].append(i)
+    plain = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
+    return NO_TOKEN.join(tokenizer.decode(part, **plain) for part in parts)
 
 
 def _plain_prompt(problem: Problem, advice: str) -> str:
@@ -174,10 +196,17 @@ def _render(
     """Ids of messages in the chat template; `asks`: up to where the assistant's turn begins."""
     from jinja2 import TemplateError
 
+    template = tokenizer.get_chat_template()
+    if "strftime_now" in template:
+        template = _CLOCK + template  # the newline is the block's: it is not written
     try:
         return list(
             tokenizer.apply_chat_template(
-                messages, add_generation_prompt=asks, tokenize=True, return_dict=False
+                messages,
+                chat_template=template,
+                add_generation_prompt=asks,
+                tokenize=True,
+                return_dict=False,
             )
         )
     except TemplateError as error:  # templates refuse roles they do not know, and their order

@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlvr_jax.registry import nearest
 from rlvr_jax.text.char import char_tokenizer, load_transformers
@@ -32,8 +32,7 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     if name == "char":
         return char_tokenizer()
     folder = Path(os.path.expanduser(name))
-    looks_local = name.startswith((".", "~", os.sep)) or name.count("/") > 1
-    if not name or (looks_local and not folder.is_dir()):
+    if not name or (_looks_local(name) and not folder.is_dir()):
         raise ValueError(f'no tokenizer folder "{name}" (allowed: "char", a folder, a hub name)')
     if not folder.is_dir() and nearest(name, ["char"]):  # not worth a minute of hub retries
         raise ValueError(f'no tokenizer "{name}"{nearest(name, ["char"])}')
@@ -52,6 +51,10 @@ def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
             f'no tokenizer "{name}" (allowed: "char", a folder that holds tokenizer files, '
             f"a hub name): {reason}"
         ) from error
+
+
+def _looks_local(name: str) -> bool:
+    return name.startswith((".", "~", os.sep)) or name.count("/") > 1
 
 
 @functools.cache
@@ -141,26 +144,44 @@ def _ids_beginning(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
 def _generation_config_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
     """eos_token_id of the generation_config.json where the tokenizer came from, if there is one."""
     name = tokenizer.name_or_path
-    if not name:
-        return []
-    if os.path.isdir(name):
-        path = Path(name) / "generation_config.json"
-        if not path.exists():
-            return []
-    else:
-        load_transformers()
-        from transformers.utils import cached_file
-
-        try:
-            kept = {"local_files_only": hub_is_silent(name)}
-            path = Path(cached_file(name, "generation_config.json", **kept))
-        except OSError as error:  # the hub holds no such file, or cannot be reached
-            log.warning("no generation_config.json of %s: %s", name, str(error).splitlines()[0])
-            return []
     try:
-        return _ints(json.loads(path.read_text("utf-8")).get("eos_token_id"))
-    except (ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path}: eos_token_id must be an id or a list of ids: {error}") from error
+        return _ints(generation_config(name).get("eos_token_id"))
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f'generation_config.json of "{name}": eos_token_id must be an id or a list of ids: '
+            f"{error}"
+        ) from error
+
+
+def generation_config(name: str) -> dict[str, Any]:
+    """What the generation_config.json in this folder or under this hub name says; {} where there
+    is none.  ValueError if it is no JSON object."""
+    path = _generation_config_path(name)
+    try:
+        found = {} if path is None else json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} holds no JSON object")
+    return found
+
+
+def _generation_config_path(name: str) -> Path | None:
+    folder = Path(os.path.expanduser(name))
+    if not name or folder.is_dir():
+        path = folder / "generation_config.json"
+        return path if name and path.is_file() else None
+    if _looks_local(name):  # a folder that was
+        return None
+    load_transformers()
+    from transformers.utils import cached_file
+
+    try:
+        kept = {"local_files_only": hub_is_silent(name)}
+        return Path(cached_file(name, "generation_config.json", **kept))
+    except (OSError, ValueError) as error:  # the hub has no such file or name, or does not answer
+        log.warning("no generation_config.json of %s: %s", name, str(error).splitlines()[0])
+        return None
 
 
 def _template_terminator(tokenizer: PreTrainedTokenizerBase) -> list[int]:

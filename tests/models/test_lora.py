@@ -150,6 +150,7 @@ def test_adapters_are_float32_over_a_bfloat16_base():
     adapters = init_adapters(LORA, base, jax.random.key(0))
     assert {x.dtype for x in jax.tree.leaves(adapters)} == {jnp.dtype("float32")}
     assert merge(join(base, adapters), LORA.scale)["layers"]["q"].dtype == jnp.bfloat16
+    assert merge(join(base, adapters), LORA.scale, "float32")["layers"]["q"].dtype == jnp.float32
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rlvr_jax.learner import make_optimizer
 from rlvr_jax.log import read_rows, strip_timing
 from rlvr_jax.memory import account, device_bytes
 from rlvr_jax.models import transformer
-from rlvr_jax.models.lora import LoraConfig
+from rlvr_jax.models.lora import LoraConfig, merge
 from rlvr_jax.recipes.pipeline import run_pipeline
 from rlvr_jax.setup import Run, first_state, open_run, restore_params, start_stage, state_shapes
 
@@ -88,7 +88,8 @@ def rows(workdir):
 def saved(config, workdir, which="newest", stage=1):
     """(index, plain parameters, what the checkpoint itself holds, the base it needs)."""
     with open_run(config, str(workdir)) as run:
-        index, plain = restore_params(config, run.model, run.mesh, workdir, which)
+        index, policy = restore_params(config, run.model, run.mesh, workdir, which)
+        plain = merge(policy, config.lora.scale)
         shapes = state_shapes(config, run.model, run.mesh, {"stage": stage})
     _, params = read_params(workdir, shapes.params, index)
     return (

@@ -1,5 +1,7 @@
 """Prompts to ids with at most one BOS, demonstrations with exactly one end, views without it."""
 
+import datetime
+
 import pytest
 from tokenizers.processors import TemplateProcessing
 
@@ -157,6 +159,31 @@ def test_messages_are_rendered_and_tokenised_in_one_call(monkeypatch):
     assert calls == [True] and ids.count(BOS) == 1
 
 
+class Later(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls(2031, 5, 6, 7, 8)
+
+
+def test_a_chat_template_that_reads_the_clock_is_told_a_fixed_date(monkeypatch):
+    pytest.importorskip("jinja2")
+    tokenizer = char_tokenizer()
+    tokenizer.chat_template = (
+        "\n  {% macro say() %}{{ strftime_now('%Y-%m-%d') }}{% endmacro %}"
+        "{% if strftime_now is defined %}{{ strftime_now('%-d %b %Y') }},{% endif %}{{ say() }}"
+        "{{ messages[0]['content'] }}"
+    )
+    found, format = [], PromptFormat("chat")
+    for clock in (Later, datetime.datetime):
+        monkeypatch.setattr("transformers.utils.chat_template_utils.datetime", clock)
+        found.append(encode_prompt(tokenizer, problem("=?"), format))
+        assert encode_answered(tokenizer, problem("=?"), "19") == found[0]
+        theirs = tokenizer.apply_chat_template([{"role": "user", "content": "=?"}], tokenize=False)
+        assert ("2031" in theirs) == (clock is Later)
+    assert found[0] == found[1] == plain_ids("\n26 Jul 2024,2024-07-26=?")
+    assert theirs.startswith("\n") and theirs[1] != "\n"  # white space is as in their rendering
+
+
 def test_messages_under_a_plain_template():
     one = ({"role": "user", "content": "7+12="},)
     assert encode_prompt(char_tokenizer(), problem(one), PromptFormat()) == plain_ids("7+12=")
@@ -211,6 +238,14 @@ def test_decode_hides_nothing_else():
     tokenizer = char_tokenizer()
     ids = [*plain_ids("3"), UNK, EOS, *plain_ids("9"), 0, EOS]
     assert decode(tokenizer, ids, (EOS,)) == "3<unk><eos>9<pad>"
+
+
+def test_decode_shows_ids_without_a_token():
+    """Between the tokenizer's size and that of a padded embedding."""
+    three, nine = plain_ids("39")
+    assert decode(char_tokenizer(), [three, 620, nine, EOS], (EOS,)) == "3\ufffd9"
+    assert decode(char_tokenizer(), [620, 621, EOS], (EOS, 621)) == "\ufffd\ufffd"
+    assert decode(char_tokenizer(), [three, 621], (EOS, 621)) == "3"
 
 
 def test_decode_inverts_encode_completion():

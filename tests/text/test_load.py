@@ -125,8 +125,14 @@ def test_stop_ids_of_a_generation_config(tmp_path, eos, expected):
 
 @pytest.mark.parametrize("text", ["{", "[1]", '{"eos_token_id": "x"}', '{"eos_token_id": [[1]]}'])
 def test_broken_generation_config_is_named(tmp_path, text):
-    with pytest.raises(ValueError, match="generation_config.json: eos_token_id must be"):
+    said = "generation_config.json( is not JSON| holds no JSON object|.*: eos_token_id must be)"
+    with pytest.raises(ValueError, match=said):
         stop_ids(saved(tmp_path, text=text))
+
+
+def test_generation_config_of_a_folder_that_is_gone_or_holds_none(tmp_path):
+    for name in ("", str(tmp_path), str(tmp_path / "gone")):
+        assert load_module.generation_config(name) == {}
 
 
 def test_template_terminator_is_a_stop_id_and_other_roles_are_not():
