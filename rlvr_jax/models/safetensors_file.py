@@ -20,7 +20,7 @@ import numpy as np
 DTYPES = {"F32": np.dtype(np.float32), "F16": np.dtype(np.float16)}
 DTYPES["BF16"] = np.dtype(ml_dtypes.bfloat16)
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
-BLOCK = 1 << 19  # bytes read at a time: a transposed block should fit the cache
+BLOCK = 1 << 21  # bytes read at a time: long runs to write when transposed, and still in the cache
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 
@@ -145,11 +145,13 @@ def read_into(out: np.ndarray, stored: Stored, rows: slice, columns: slice, tran
     line = width * stored.dtype.itemsize
     step = max(1, BLOCK // max(line, 1))
     if transpose:
-        step = max(step // 64 * 64, 1)
+        step = max(step // 64 * 64, 64)  # single rows would write single columns
+    # One buffer for all blocks: fresh pages cost as much as reading them.
+    buffer = np.empty(min(step, rows.stop - rows.start) * width, stored.dtype)
     with open(stored.path, "rb", buffering=0) as file:
         for first in range(rows.start, rows.stop, step):
             last = min(first + step, rows.stop)
-            block = np.empty((last - first) * width, stored.dtype)
+            block = buffer[: (last - first) * width]
             _read_exactly(file, block, stored.offset + first * line)
             block = block.reshape(last - first, *stored.shape[1:])
             if block.ndim > 1:
