@@ -4,10 +4,11 @@
     python benchmarks/vapo_parts.py --length=4000 --rows 0 3
 
 An answer is a chain of chunks of tokens.  At the end of each chunk the policy stops or goes on (one
-logit for each chunk), and the longer answer is right more often: 0.1 after one chunk, 0.9 after the
-last.  The reward comes with the last token.  The critic sees the position alone and is smooth, a
-line between knots, so it does not jump where a decision is made.  Advantages, targets and losses
-are those of preset `vapo`; each row of the table takes a part of it away.
+logit for each chunk); who stops writes a conclusion, `tail` more tokens.  The longer answer is
+right more often: 0.1 after one chunk, 0.9 after the last.  The reward comes with the last token.
+The critic sees the position alone and is smooth, a line between knots, so it does not jump where a
+decision is made, nor does it know that the answer is ending.  Advantages, targets and losses are
+those of preset `vapo`; each row of the table takes a part of it away.
 """
 
 from __future__ import annotations
@@ -45,10 +46,11 @@ ARMS = {  # what is taken away -> (steps of value pretraining, changes of the ad
 
 @dataclasses.dataclass(frozen=True)
 class Toy:
-    """chunks * tokens is the longest answer."""
+    """chunks * tokens + tail is the longest answer."""
 
     chunks: int = 20
     tokens: int = 100
+    tail: int = 50  # tokens between the decision to stop and the reward
     samples: int = 32  # answers a step
     knots: int = 6
     go_on: float = 2.0  # the first logit of going on: 0.88
@@ -57,7 +59,7 @@ class Toy:
 
     @property
     def length(self) -> int:
-        return self.chunks * self.tokens
+        return self.chunks * self.tokens + self.tail
 
     @property
     def right_K(self) -> np.ndarray:
@@ -69,6 +71,11 @@ class Toy:
         """Hat functions of the position: the value is linear between the knots."""
         at = np.linspace(0, self.knots - 1, self.length)[:, None]
         return np.maximum(0.0, 1.0 - np.abs(at - np.arange(self.knots)))
+
+    def mask(self, more_B: jax.Array) -> jax.Array:
+        """Tokens of answers with more_B chunks beyond the first [B, T]."""
+        length_B = (more_B + 1) * self.tokens + self.tail
+        return jnp.arange(self.length) < length_B[:, None]
 
     def values(self, weight_N: jax.Array, rows: int) -> jax.Array:
         """The critic's word on `rows` answers [rows, T]; it knows the position alone."""
@@ -138,7 +145,7 @@ def make_step(toy: Toy, changes: dict, learns: bool):
     def step(state, key):
         params, moments = state
         more_B, reward_B = sample(toy, params["policy"], key)
-        mask_BT = jnp.arange(toy.length) < ((more_B + 1) * toy.tokens)[:, None]
+        mask_BT = toy.mask(more_B)
         value_BT = toy.values(params["value"], toy.samples)
         x = AdvantageInputs(
             reward_NG=reward_B[:, None],
@@ -184,7 +191,7 @@ def train(toy: Toy, arm: tuple[int, dict], steps: int, seeds: int) -> dict[str, 
     stop_SK = toy.stops_at(state[0]["policy"])
     return {
         "return": stop_SK @ toy.right_K,
-        "length": stop_SK @ (toy.tokens * np.arange(1, toy.chunks + 1)),
+        "length": stop_SK @ (toy.tokens * np.arange(1, toy.chunks + 1) + toy.tail),
         "bias": np.mean(bias, 0),
         "explained": np.mean(explained, 0),
     }
@@ -192,7 +199,7 @@ def train(toy: Toy, arm: tuple[int, dict], steps: int, seeds: int) -> dict[str, 
 
 def explained_now(toy: Toy, value_T, more_B, reward_B) -> float:
     """Explained variance of the rewards of one batch, over its tokens."""
-    mask_BT = np.arange(toy.length) < ((more_B + 1) * toy.tokens)[:, None]
+    mask_BT = np.asarray(toy.mask(more_B))
     whole = functools.partial(np.broadcast_to, shape=mask_BT.shape)
     return explained_variance(whole(value_T), whole(reward_B[:, None]), mask_BT)
 
@@ -202,9 +209,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--rows", type=int, nargs="*", help="which rows, from 0; all by default")
-    parser.add_argument("--length", type=int, default=2000, help="tokens of the longest answer")
+    parser.add_argument("--length", type=int, default=2000, help="tokens of all chunks")
+    parser.add_argument("--tail", type=int, default=Toy.tail, help="tokens after the decision to stop")
     options = parser.parse_args()
-    toy = Toy(tokens=options.length // Toy.chunks)
+    toy = Toy(tokens=options.length // Toy.chunks, tail=options.tail)
     print("| taken away | return | mean length | value bias at token 1 | explained variance |")
     print("| --- | --- | --- | --- | --- |")
     chosen = list(ARMS.items())
