@@ -51,6 +51,7 @@ class Toy:
     chunks: int = 20
     tokens: int = 100
     tail: int = 50  # tokens between the decision to stop and the reward
+    noise: float = 0.1  # standard deviation of the critic's word on a token about its line
     samples: int = 32  # answers a step
     knots: int = 6
     go_on: float = 2.0  # the first logit of going on: 0.88
@@ -77,10 +78,9 @@ class Toy:
         length_B = (more_B + 1) * self.tokens + self.tail
         return jnp.arange(self.length) < length_B[:, None]
 
-    def values(self, weight_N: jax.Array, rows: int) -> jax.Array:
-        """The critic's word on `rows` answers [rows, T]; it knows the position alone."""
-        value_T = jnp.asarray(self.features_TN, jnp.float32) @ weight_N
-        return jnp.broadcast_to(value_T, (rows, self.length))
+    def values(self, weight_N: jax.Array, noise_BT: jax.Array) -> jax.Array:
+        """The critic's word on every token [B, T]: what it knows is the position alone."""
+        return jnp.asarray(self.features_TN, jnp.float32) @ weight_N + self.noise * noise_BT
 
     def stops_at(self, logit_K: np.ndarray) -> np.ndarray:
         """Probability of k + 1 chunks under the policy [..., K - 1]."""
@@ -114,7 +114,7 @@ def make_loss(toy: Toy):
     policy_loss, value_loss = make(LOSSES, ROW["loss"]), ValueLoss(ROW["critic"]["value_clip"])
 
     def loss(params, rollout):
-        more_B, adv_BT, return_BT, old_BT, mask_BT = rollout
+        more_B, noise_BT, adv_BT, return_BT, old_BT, mask_BT = rollout
         weight_BT = token_weights(mask_BT, ROW["aggregation"]["mode"])
         logp_BT = logp(toy, params["policy"], more_B)
         x = LossInputs(
@@ -126,7 +126,7 @@ def make_loss(toy: Toy):
             entropy_BT=jnp.zeros_like(logp_BT),
         )
         v = ValueInputs(
-            value_BT=toy.values(params["value"], more_B.size),
+            value_BT=toy.values(params["value"], noise_BT),
             old_value_BT=old_BT,
             return_BT=return_BT,
             mask_BT=mask_BT,
@@ -145,20 +145,23 @@ def make_step(toy: Toy, changes: dict, learns: bool):
     def step(state, key):
         params, moments = state
         more_B, reward_B = sample(toy, params["policy"], key)
+        noise_BT = jax.random.normal(jax.random.fold_in(key, 1), (toy.samples, toy.length))
         mask_BT = toy.mask(more_B)
-        value_BT = toy.values(params["value"], toy.samples)
+        value_BT = toy.values(params["value"], noise_BT)
         x = AdvantageInputs(
             reward_NG=reward_B[:, None],
             valid_NG=jnp.ones((toy.samples, 1), bool),
             mask_BT=mask_BT,
             value_BT=value_BT,
         )
-        slopes = jax.grad(loss)(params, (more_B, gae(x), gae.returns(x), value_BT, mask_BT))
+        rollout = (more_B, noise_BT, gae(x), gae.returns(x), value_BT, mask_BT)
+        slopes = jax.grad(loss)(params, rollout)
         new, new_moments = {}, {}
         for name in ("policy", "value") if learns else ("value",):
             move, new_moments[name] = tx[name].update(slopes[name], moments[name])
             new[name] = params[name] + move
-        return (params | new, moments | new_moments), (value_BT[0], more_B, reward_B)
+        line_T = toy.values(params["value"], jnp.zeros(toy.length))
+        return (params | new, moments | new_moments), (line_T, more_B, reward_B)
 
     return step
 
@@ -210,9 +213,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--rows", type=int, nargs="*", help="which rows, from 0; all by default")
     parser.add_argument("--length", type=int, default=2000, help="tokens of all chunks")
-    parser.add_argument("--tail", type=int, default=Toy.tail, help="tokens after the decision to stop")
+    parser.add_argument("--tail", type=int, default=Toy.tail, help="tokens after the last chunk")
+    parser.add_argument("--noise", type=float, default=Toy.noise, help="of the critic, on each token")
     options = parser.parse_args()
-    toy = Toy(tokens=options.length // Toy.chunks, tail=options.tail)
+    toy = Toy(tokens=options.length // Toy.chunks, tail=options.tail, noise=options.noise)
     print("| taken away | return | mean length | value bias at token 1 | explained variance |")
     print("| --- | --- | --- | --- | --- |")
     chosen = list(ARMS.items())
