@@ -214,7 +214,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="*", help="which rows, from 0; all by default")
     parser.add_argument("--length", type=int, default=2000, help="tokens of all chunks")
     parser.add_argument("--tail", type=int, default=Toy.tail, help="tokens after the last chunk")
-    parser.add_argument("--noise", type=float, default=Toy.noise, help="of the critic, on each token")
+    parser.add_argument("--noise", type=float, default=Toy.noise, help="of the critic")
     options = parser.parse_args()
     toy = Toy(tokens=options.length // Toy.chunks, tail=options.tail, noise=options.noise)
     print("| taken away | return | mean length | value bias at token 1 | explained variance |")

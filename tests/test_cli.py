@@ -11,7 +11,7 @@ import types
 
 import pytest
 
-from rlvr_jax import cli
+from rlvr_jax import cli, doctor
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TINY = ROOT / "tests" / "recipes" / "tiny.py"
@@ -130,10 +130,14 @@ def test_unwritable_workdir(tmp_path):
 
 
 @pytest.mark.parametrize("buffering", [1, -1], ids=["by lines", "in one piece"])
-@pytest.mark.parametrize("args", [["--help"], ["list", "losses"], ["run", "--help"]])
+@pytest.mark.parametrize(
+    "args",
+    [["--help"], ["list", "losses"], ["run", "--help"], ["doctor", f"--config={TINY}"]],
+)
 def test_output_that_nobody_reads_ends_the_command_without_a_word(
     args, buffering, monkeypatch, capfd
 ):
+    monkeypatch.setattr(doctor, "examine", lambda config: [])
     read, write = os.pipe()
     os.close(read)
     with open(write, "w", buffering=buffering) as out, pytest.raises(SystemExit) as done:

@@ -32,5 +32,8 @@ def main(args: Sequence[str]) -> int:
     for row in examine(build(values.config)):
         failed += not row.ok
         table.add_row(row.name, row.found, row.allowed, "ok" if row.ok else "[red]FAILED[/red]")
-    Console().print(table)
+    console = Console()
+    with console.capture() as drawn:  # rich itself would end the program where nobody reads on
+        console.print(table)
+    print(drawn.get(), end="")
     return 1 if failed else 0

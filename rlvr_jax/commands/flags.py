@@ -56,7 +56,12 @@ def parse(values: flags.FlagValues, args: Sequence[str], about: str, required: S
     if "config" in values:
         file, args = take_file(args)
         if not file:
-            raise ValueError("--config is missing: name a file, --config=configs/quickstart.py")
+            names = {a: a.lstrip("-").split("=")[0] for a in args}
+            meant = [a for a, n in names.items() if "." not in n and nearest(n, ["config"])]
+            instead = f" (there is {meant[0]})" if meant else ""
+            raise ValueError(
+                f"--config is missing{instead}: name a file, --config=configs/quickstart.py"
+            )
         said = define_config(values, file, args)
     try:
         rest = values(["rlvr", *args])[1:]

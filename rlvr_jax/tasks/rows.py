@@ -151,7 +151,7 @@ def _content(path: str) -> bytes:
 def _parse(path: str, number: int, line: bytes) -> Row:
     where = f"{path}:{number}"
     try:
-        value = json.loads(line.decode("utf-8"))
+        value = json.loads(line.decode("utf-8"), object_pairs_hook=_object)
         if b"\\ud" in line.lower():
             json.dumps(value, ensure_ascii=False).encode("utf-8")  # half a surrogate pair raises
     except (ValueError, RecursionError) as error:
@@ -161,6 +161,16 @@ def _parse(path: str, number: int, line: bytes) -> Row:
     return Row(where, value)
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; ValueError for a key that it has twice, of which one would be lost."""
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f'has the key "{twice}" twice')
+    return out
+
+
 def _fault(error: Exception, line: bytes) -> str:
     if isinstance(error, UnicodeDecodeError):
         return f"not UTF-8 at byte {error.start + 1} of the line"
@@ -168,10 +178,9 @@ def _fault(error: Exception, line: bytes) -> str:
         return "holds half of a surrogate pair (\\ud800 to \\udfff), which is not text"
     if isinstance(error, RecursionError):
         return "JSON nested too deeply"
+    if not isinstance(error, json.JSONDecodeError):  # `_object`, or an int beyond Python's limit
+        digits = f"holds a number of more than {sys.get_int_max_str_digits()} digits"
+        return digits if str(error).startswith("Exceeds") else str(error)
     text = line.decode("utf-8").strip()
     shown = text if len(text) <= 60 else text[:57] + "..."
-    if not isinstance(error, json.JSONDecodeError) and "digits" in str(error):
-        return f"holds a number of more than {sys.get_int_max_str_digits()} digits"
-    column = f" at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-    message = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-    return f"not JSON: {message}{column}, in {shown}"
+    return f"not JSON: {error.msg} at column {error.colno}, in {shown}"

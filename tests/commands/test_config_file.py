@@ -140,7 +140,9 @@ def test_a_config_file_that_is_not_there(complaint, tmp_path):
     assert "is a folder" in complaint("run", f"--config={tmp_path}", "--workdir=w")
     assert "there is no config file" in complaint("run", "--config=a/b/c.py", "--workdir=w")
     for args in ([], ["--config"], ["--config="], keys("seed=1")):
-        assert "--config is missing" in complaint("run", "--workdir=w", *args)
+        assert "--config is missing: name" in complaint("run", "--workdir=w", *args)
+    said = complaint("run", "--workdir=w", "--confg=configs/quickstart.py")
+    assert "--config is missing (there is --confg=configs/quickstart.py)" in said
 
 
 def test_a_file_may_take_words(built, tmp_path):

@@ -54,6 +54,7 @@ def test_windows_line_ends_and_byte_order_mark(tmp_path):
         (b"[" * 100_000, "nested too deeply"),
         (b'{"a": ' + b"9" * 5000 + b"}", "holds a number of more than 4300 digits"),
         (b'{"a": "\\ud800"}', "surrogate pair"),
+        (b'{"a": 1, "b": {"digits": 2, "digits": 3}}', 'has the key "digits" twice'),
         (b'{"a": 1} {"a": 2}', "not JSON: Extra data at column 10"),
     ],
 )
