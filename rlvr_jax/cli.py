@@ -48,8 +48,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of the console script."""
     if isinstance(sys.stdout, io.TextIOWrapper):  # under LC_ALL=C most characters are missing
         sys.stdout.reconfigure(errors="replace")
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")
     try:
         try:
             _dispatch(argv)

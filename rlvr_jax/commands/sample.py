@@ -78,7 +78,8 @@ def _lines() -> Iterator[str]:
         try:
             yield from (line.rstrip("\n") for line in sys.stdin)
         except UnicodeDecodeError as error:
-            raise ValueError(f"the standard input is not UTF-8: {error.reason}") from None
+            name = error.encoding.upper()
+            raise ValueError(f"the standard input is not {name}: {error.reason}") from None
         return
     import readline  # noqa: F401  (gives input() its line editing)
 
