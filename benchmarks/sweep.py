@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import dataclasses
 import functools
 import json
 import os
@@ -110,11 +111,12 @@ def row(algorithm: str, workdirs: list[pathlib.Path], failed: list[str]) -> str:
 
 
 def over_seeds(entries: list[dict]) -> Estimate:
-    """Mean over seeds with Student's interval of that mean; of one seed its own interval, which is
-    over problems."""
+    """Mean over seeds with Student's interval of that mean, cut at 0 and 1; of one seed its own
+    interval, which is over problems."""
     if len(entries) == 1:
         return Estimate.from_json(entries[0])
-    return mean_ci([e["value"] for e in entries], proportion=False)
+    e = mean_ci([e["value"] for e in entries], proportion=False)
+    return dataclasses.replace(e, lo=max(0.0, e.lo), hi=min(1.0, e.hi))
 
 
 def document(rows: list[str], options: argparse.Namespace) -> str:
