@@ -273,15 +273,22 @@ def make_step(
             return grads, metrics
         return jax.tree.map(jnp.add, total[0], grads), merge_metrics(total[1], metrics)
 
+    def moved(state, grads):
+        updates, opt_state = tx.update(grads, state.opt_state, state.params)
+        return optax.apply_updates(state.params, updates), opt_state
+
+    def stays(state, grads):
+        return state.params, state.opt_state
+
     def apply(state, grads):
         norm = optax.tree.norm(grads)
         ok = jnp.isfinite(norm)
-        updates, opt_state = tx.update(grads, state.opt_state, state.params)
-        keep = functools.partial(jax.tree.map, lambda new, old: jnp.where(ok, new, old))
+        # A branch and not a choice between leaves: that would hold another copy of the parameters.
+        params, opt_state = jax.lax.cond(ok, moved, stays, state, grads)
         state = TrainState(
             step=state.step + 1,
-            params=keep(optax.apply_updates(state.params, updates), state.params),
-            opt_state=keep(opt_state, state.opt_state),
+            params=params,
+            opt_state=opt_state,
             bad_steps=jnp.where(ok, 0, state.bad_steps + 1),
         )
         return state, {names[0]: norm, names[1]: 1.0 - ok}
