@@ -24,6 +24,7 @@ class Family:
     model_type: ClassVar[str]
     architecture: ClassVar[str]
     names: ClassVar[Mapping[str, Tensor]] = LLAMA
+    unused: ClassVar[str] = ""  # how tensors begin that a checkpoint may hold and no one reads
 
     def read(self, keys: Keys) -> ModelConfig:
         """The model a config.json describes."""
@@ -56,7 +57,10 @@ def _architecture(c: ModelConfig) -> ModelConfig:
     rope = dataclasses.replace(c.attn.rope, long=False)
     fixed = {k: getattr(plain, k) for k in (*RUN_KEYS, "family", "init_std")}
     attn = dataclasses.replace(c.attn, rope=rope, query_scale=c.attn.scale)
-    mlp_width = 0 if c.moe.experts else c.mlp_width
+    if attn.mla.kv_rank:
+        mla = dataclasses.replace(attn.mla, value_dim=attn.value_dim)
+        attn = dataclasses.replace(attn, mla=mla)
+    mlp_width = 0 if c.moe.experts and not c.moe.dense_layers else c.mlp_width
     return dataclasses.replace(c, **fixed, attn=attn, mlp_width=mlp_width)
 
 
@@ -190,7 +194,16 @@ _SCALING = {  # rope_type -> ours of each key
         "original_max_position_embeddings": "original_context",
         "attention_factor": "attention_factor",
     },
+    "yarn": {
+        "factor": "factor",
+        "original_max_position_embeddings": "original_context",
+        "beta_fast": "beta_fast",
+        "beta_slow": "beta_slow",
+        "mscale": "mscale",
+        "mscale_all_dim": "mscale_all_dim",
+    },
 }
+_ABSENT = {"yarn": {"beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 0.0}}
 
 
 def one_name(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,6 +259,7 @@ def read_scaling(given: Mapping[str, Any]) -> RopeScaling:
     bad = [k for k in given if k not in _SCALING[kind]]
     if bad:
         raise ValueError(f'rope scaling "{kind}" has keys that are not supported: {bad}')
+    given = _ABSENT.get(kind, {}) | given
     lost = [k for k in _SCALING[kind] if k not in given]
     if lost:
         raise ValueError(f'rope scaling "{kind}" lacks {", ".join(lost)}')
@@ -255,10 +269,21 @@ def read_scaling(given: Mapping[str, Any]) -> RopeScaling:
         if listed != isinstance(value, list) or not all(is_number(n) for n in numbers):
             what = "a list of numbers" if listed else "a number"
             raise ValueError(f'"{key}" of rope scaling "{kind}" must be {what}; got {value!r}')
+    if kind == "yarn" and (given["mscale"], given["mscale_all_dim"]) != (1, 0):
+        _check_mscale(given["mscale"], given["mscale_all_dim"])
     fields = {_SCALING[kind][k]: v for k, v in given.items()}
     return RopeScaling(
         kind, **{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
     )
+
+
+def _check_mscale(*pair: float) -> None:
+    """Of one of them without the other, readers make different things."""
+    if min(pair) <= 0:
+        raise ValueError(
+            f'rope scaling "yarn" needs mscale and mscale_all_dim to be positive, or 1 and 0; got '
+            f"{pair[0]} and {pair[1]}"
+        )
 
 
 def write_rope(a: AttentionConfig) -> dict[str, Any]:
