@@ -1,0 +1,157 @@
+"""Latent attention, experts in groups and dense first layers: over devices, trained, adapted."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+from safetensors.numpy import load_file, save_file
+from tiny_models import DEEPSEEK, one_row, random_params
+
+from rlvr_jax.learner import OptimConfig, make_optimizer
+from rlvr_jax.models import transformer as tf
+from rlvr_jax.models.hf import load_params, param_shapes, write_model
+from rlvr_jax.models.lora import MORE_TARGETS, A, B, LoraConfig, init_adapters, join, merge
+from rlvr_jax.models.moe import route
+from rlvr_jax.models.safetensors_file import SINGLE
+from rlvr_jax.sharding import MeshConfig, leaf_spec, make_mesh, path_name, put, tree_shardings
+
+TOKENS = np.random.default_rng(1).integers(0, DEEPSEEK.vocab, (8, 9))
+ADAPTED = ("o", "gate", *MORE_TARGETS)
+ONE = make_mesh(MeshConfig(1, 1, 1), jax.devices()[:1])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_compilation():
+    """Each program here runs once: most of the time would go into optimizing it."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+def forward(config, params, mesh=None):
+    tokens, positions, allowed = one_row(TOKENS)
+    attend = tf.attend_full(config, allowed, positions, lambda k, v: None)
+    hidden, _ = tf.forward(config, params, tokens, positions, attend, mesh)
+    return tf.logits_of(config, tf.head_weight(params), hidden, mesh)
+
+
+logits = jax.jit(forward, static_argnums=0)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 2))
+def gradient(config, params, mesh=None):
+    """(gradient of a number that depends on every logit, logits)."""
+
+    def number(params):
+        z = forward(config, params, mesh)
+        return jnp.mean(jnp.sin(z)), z
+
+    return jax.grad(number, has_aux=True)(params)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return gradient(DEEPSEEK, random_params(DEEPSEEK))
+
+
+def test_eight_devices_give_the_numbers_of_one(alone):
+    mesh = make_mesh(MeshConfig(2, 2, 2))
+    params = random_params(DEEPSEEK)
+    grads, z = gradient(DEEPSEEK, put(params, tree_shardings(params, mesh)), mesh)
+    np.testing.assert_allclose(z, alone[1], rtol=1e-4, atol=1e-4)
+    for a, b in zip(*map(jax.tree.leaves, (grads, alone[0])), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
+
+
+def test_every_leaf_has_a_rule_and_latents_are_not_split():
+    found = jax.tree_util.tree_leaves_with_path(param_shapes(DEEPSEEK))
+    specs = {path_name(path): leaf_spec(path, leaf) for path, leaf in found}
+    for stack in ("layers", "dense/layers"):
+        assert specs[f"{stack}/kv_a"] == specs[f"{stack}/q_a"] == P(None, "fsdp", None)
+        assert specs[f"{stack}/kv_b"] == specs[f"{stack}/q_b"] == P(None, "fsdp", "tensor")
+    assert specs["layers/shared_down"] == specs["dense/layers/down"] == P(None, "tensor", "fsdp")
+    assert not any(specs["layers/router_bias"])
+
+
+def test_every_parameter_but_the_bias_of_the_choice_gets_a_gradient(alone):
+    for path, grad in jax.tree_util.tree_leaves_with_path(alone[0]):
+        assert bool(np.any(grad)) == (path[-1].key != "router_bias"), path
+
+
+def test_training_leaves_the_bias_of_the_choice_as_it_is(alone):
+    params, tx = random_params(DEEPSEEK), make_optimizer(OptimConfig(weight_decay=0.5), 10)
+    moves, _ = jax.jit(lambda g, p: tx.update(g, tx.init(p), p))(alone[0], params)
+    assert not np.any(moves["layers"]["router_bias"])
+    assert np.any(moves["layers"]["router"]) and np.any(moves["dense"]["layers"]["kv_b"])
+
+
+def test_the_bias_of_the_choice_decides_who_but_not_how_much():
+    moe = dataclasses.replace(DEEPSEEK.moe, groups=1, top_groups=1, normalize=False, scale=1.0)
+    x, router = np.random.default_rng(0).normal(size=(2, 8, 8)).astype(np.float32)
+    score = 1 / (1 + np.exp(-x @ router))
+    bias = np.where(np.arange(8) == 5, 9.0, 0.0).astype(np.float32)
+    weight, chosen = route(jnp.asarray(x), jnp.asarray(router), bias, moe)
+    assert (np.asarray(chosen) == 5).any(axis=-1).all()
+    np.testing.assert_allclose(weight, np.take_along_axis(score, np.asarray(chosen), -1), rtol=1e-5)
+
+
+def test_what_decides_the_choice_stays_float32_in_a_bfloat16_model():
+    config = dataclasses.replace(DEEPSEEK, param_dtype="bfloat16", compute_dtype="bfloat16")
+    shapes = param_shapes(config)
+    assert shapes["layers"]["router_bias"].dtype == jnp.float32
+    wide = dataclasses.replace(config, param_dtype="float32")
+    ready = jax.eval_shape(functools.partial(tf.for_decoding, wide), param_shapes(wide))
+    kept = {
+        p[-1].key for p, x in jax.tree_util.tree_leaves_with_path(ready) if x.dtype == "float32"
+    }
+    assert {"router", "router_bias"} <= kept and "kv_b" not in kept
+    assert np.isfinite(np.asarray(logits(config, random_params(config)))).all()
+
+
+def test_adapters_reach_both_stacks_and_merge(alone):
+    base, lora = random_params(DEEPSEEK), LoraConfig(rank=2, targets=ADAPTED)
+    adapters = init_adapters(lora, base, jax.random.key(0))
+    assert {"gate" + A, "kv_b" + B, "o" + A} <= set(adapters["dense"]["layers"])
+    assert "gate" + A not in adapters["layers"] and "shared_up" + A in adapters["layers"]
+    config = dataclasses.replace(DEEPSEEK, lora_scale=lora.scale)
+    moved = jax.tree.map(lambda x: x + 0.02, adapters)
+    found = logits(config, join(base, moved))
+    np.testing.assert_allclose(
+        found, logits(config, merge(join(base, moved), lora.scale)), rtol=1e-3, atol=1e-3
+    )
+    assert np.abs(found - alone[1]).max() > 0.1
+    mesh = make_mesh(MeshConfig(2, 2, 2))
+    where = tree_shardings(join(base, adapters), mesh)["layers"]
+    for name in ("o", *MORE_TARGETS):
+        _, rows, columns = where[name].spec
+        assert where[name + A].spec == P(None, rows, None)
+        assert where[name + B].spec == P(None, None, columns)
+
+
+def test_adapters_of_what_this_model_lacks_are_refused_in_one_line():
+    with pytest.raises(ValueError, match='no single matrix "q" in a layer') as error:
+        init_adapters(LoraConfig(rank=1), random_params(DEEPSEEK), jax.random.key(0))
+    assert "\n" not in str(error.value)
+
+
+def test_layers_for_multi_token_prediction_are_not_loaded(tmp_path):
+    config, params = dataclasses.replace(DEEPSEEK, family="deepseek_v3"), random_params(DEEPSEEK)
+    write_model(tmp_path, config, params, "float32")
+    stored = load_file(tmp_path / SINGLE)
+    assert stored["model.layers.0.mlp.gate_proj.weight"].shape == (24, 16)  # the dense one is first
+    save_file(
+        stored | {"model.layers.3.eh_proj.weight": np.ones((2, 2), np.float32)}, tmp_path / SINGLE
+    )
+    loaded = load_params(str(tmp_path), config, ONE)
+    for a, b in zip(*map(jax.tree.leaves, (loaded, params)), strict=True):
+        np.testing.assert_array_equal(a, b)
+    save_file(
+        stored | {"model.layers.30.eh_proj.weight": np.ones((2, 2), np.float32)}, tmp_path / SINGLE
+    )
+    with pytest.raises(ValueError, match="1 not expected"):
+        load_params(str(tmp_path), config, ONE)
