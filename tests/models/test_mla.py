@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from tiny_models import DEEPSEEK, one_row, random_params
 
@@ -137,6 +138,18 @@ def test_adapters_of_what_this_model_lacks_are_refused_in_one_line():
     with pytest.raises(ValueError, match='no single matrix "q" in a layer') as error:
         init_adapters(LoraConfig(rank=1), random_params(DEEPSEEK), jax.random.key(0))
     assert "\n" not in str(error.value)
+
+
+def test_a_bfloat16_export_keeps_every_bit_of_the_bias_of_the_choice(tmp_path):
+    config, params = dataclasses.replace(DEEPSEEK, family="deepseek_v3"), random_params(DEEPSEEK)
+    write_model(tmp_path, config, params, "bfloat16")
+    loaded = load_params(str(tmp_path), dataclasses.replace(config, param_dtype="bfloat16"), ONE)
+    bias = params["layers"]["router_bias"]
+    np.testing.assert_array_equal(loaded["layers"]["router_bias"], bias)
+    assert np.any(bias.astype(jnp.bfloat16) != bias)
+    with safe_open(tmp_path / SINGLE, "numpy") as file:  # as others read it
+        found = file.get_tensor("model.layers.2.mlp.gate.e_score_correction_bias")
+    np.testing.assert_array_equal(found, bias[1])
 
 
 def test_layers_for_multi_token_prediction_are_not_loaded(tmp_path):
