@@ -142,11 +142,11 @@ def _decode_layout(k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _empty_cache(config: ModelConfig, slots: tuple[int, int], capacity: int, mesh: Mesh | None):
-    a, names = config.attn, ("batch", None, "heads", None, None)
-    shape_k, shape_v = (a.head_dim, capacity), (capacity, a.value_dim)
+    names = "batch", None, "heads", None, None
+    heads, size_k, size_v = config.attn.cached
     one = tuple(
-        constrain(jnp.zeros((*slots, a.kv_heads, *s), config.compute_dtype), mesh, *names)
-        for s in (shape_k, shape_v)
+        constrain(jnp.zeros((*slots, heads, *s), config.compute_dtype), mesh, *names)
+        for s in ((size_k, capacity), (capacity, size_v))
     )
     if config.unroll:
         return (one,) * config.layers
@@ -176,8 +176,7 @@ def _attend_cached(config: ModelConfig, state: DecodeState) -> tf.Attend:
         column = state.time - 1
         kt = jax.lax.dynamic_update_slice_in_dim(kt, k[..., None], column, axis=-1)
         vt = jax.lax.dynamic_update_slice_in_dim(vt, v[..., None, :], column, axis=-2)
-        a = config.attn
-        grouped = q.reshape(*q.shape[:2], a.kv_heads, a.heads // a.kv_heads, a.head_dim)
+        grouped = q.reshape(*q.shape[:2], k.shape[2], -1, q.shape[-1])
         scores = [
             tf.attention_scores("ngkrd,nkdp->ngkrp", grouped, kp),
             tf.attention_scores("ngkrd,ngkdt->ngkrt", grouped, kt),
@@ -296,7 +295,7 @@ def make_sampler(
     """
     if not stop_ids:
         raise ValueError("a sampler needs at least one end token id")
-    static = _Static(model, sampling, tuple(int(i) for i in stop_ids), mesh)
+    static = _Static(model.for_sampling, sampling, tuple(int(i) for i in stop_ids), mesh)
     shards = 1 if mesh is None else batch_shards(mesh)
     ahead, look = (1, watch) if watch else (decode.chunk, lambda out: None)
     prefill = jax.jit(functools.partial(_prefill, static), static_argnums=(0,))

@@ -122,6 +122,7 @@ class MlaConfig:
     q_rank: int = 0  # of the latent that queries are made of; 0 = of the token itself
     value_dim: int = 0  # of a head's values; 0 = attn.head_dim
     interleave: bool = False  # rotated pairs are neighbours in the weights, not halves
+    absorb: bool = False  # attend to the latents themselves, as the sampler always does
 
     def __post_init__(self):
         _check_off(self, "attn.mla", "kv_rank")
@@ -199,6 +200,13 @@ class AttentionConfig:
         return self.mla.value_dim or self.head_dim
 
     @property
+    def cached(self) -> tuple[int, int, int]:
+        """Heads of keys and values that are attended to, and the sizes of a key and a value."""
+        if self.mla.absorb:
+            return 1, self.mla.kv_rank + self.rotated, self.mla.kv_rank
+        return self.kv_heads, self.head_dim, self.value_dim
+
+    @property
     def rotated(self) -> int:
         """Dimensions of a head that are rotated."""
         return self.rotary_dim or self.head_dim
@@ -259,6 +267,14 @@ class ModelConfig:
     def dense(self) -> ModelConfig:
         """The same model with one MLP in every layer: what its moe.dense_layers are."""
         return dataclasses.replace(self, moe=MoeConfig())
+
+    @property
+    def for_sampling(self) -> ModelConfig:
+        """The same model; the cache of its sampler holds latents where the model has them."""
+        if not self.attn.mla.kv_rank:
+            return self
+        mla = dataclasses.replace(self.attn.mla, absorb=True)
+        return dataclasses.replace(self, attn=dataclasses.replace(self.attn, mla=mla))
 
     @property
     def norm_names(self) -> tuple[str, ...]:

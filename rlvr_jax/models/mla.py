@@ -6,8 +6,14 @@ A token's keys and values are made of one short latent, and all heads share one 
     c   = norm((x W_kva)[:kv_rank])              k^rope = R (x W_kva)[kv_rank:]
     k_h = [(c W_kvb)_h^nope; k^rope]             v_h = (c W_kvb)_h^value
 
-Keys and values are expanded before they are attended to and cached, so the attention functions and
-the cache are those of every other model; values may be shorter or longer than keys.
+Expanded keys and values are those of any other model, of two sizes.  Absorbed, the heads attend to
+the latents as to one shared head of keys [c; k^rope] and values c:
+
+    q_h . k_h = [W_h^nope q_h^nope; q_h^rope] . [c; k^rope]
+    sum_s p_s v_hs = W_h^value sum_s p_s c_s     with W_kvb = [W_h^nope; W_h^value] of every head
+
+The numbers are the same.  A token then takes 2 kv_rank + rotary_dim entries of the sampler's cache,
+however many heads there are; its pairs take more arithmetic, which is why scoring expands.
 """
 
 from __future__ import annotations
@@ -45,10 +51,12 @@ def queries_keys_values(
     linear: Callable[[str, jax.Array], jax.Array],
     norm: Callable[[str, jax.Array], jax.Array],
     rotate: Callable[[jax.Array], jax.Array],
+    up: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """q, k [..., heads, head_dim] and v [..., heads, value_dim] of x [..., D].
 
-    linear, norm: the block's, by name.  rotate: of [..., heads, rotated], in halves.
+    linear, norm: the block's, by name.  rotate: of [..., heads, rotated], in halves.  Absorbed (up
+    is W_kvb) they are q [..., heads, kv_rank + rotated], k and v of one head.
     """
     plain, heads = a.head_dim - a.rotated, (*x.shape[:-1], a.heads, -1)
 
@@ -59,9 +67,25 @@ def queries_keys_values(
 
     q = linear("q_b", norm("q_a_norm", linear("q_a", x))) if a.mla.q_rank else linear("q", x)
     q = q.reshape(heads)
-    q = jnp.concatenate([q[..., :plain], turn(q[..., plain:])], axis=-1)
+    q, q_turned = q[..., :plain], turn(q[..., plain:])
     down = linear("kv_a", x)
-    shared = turn(down[..., None, a.mla.kv_rank :])
-    up = linear("kv_b", norm("kv_a_norm", down[..., : a.mla.kv_rank])).reshape(heads)
-    shared = jnp.broadcast_to(shared, (*up.shape[:-1], a.rotated))
-    return q, jnp.concatenate([up[..., :plain], shared], axis=-1), up[..., plain:]
+    latent, shared = norm("kv_a_norm", down[..., : a.mla.kv_rank]), down[..., a.mla.kv_rank :]
+    shared = turn(shared[..., None, :])
+    if a.mla.absorb:
+        q = jnp.einsum("...hd,rhd->...hr", q, _heads(a, up, x)[..., :plain])
+        k = v = latent[..., None, :]
+    else:
+        kv = linear("kv_b", latent).reshape(heads)
+        k, v = kv[..., :plain], kv[..., plain:]
+        shared = jnp.broadcast_to(shared, (*k.shape[:-1], a.rotated))
+    return (*(jnp.concatenate(p, axis=-1) for p in ((q, q_turned), (k, shared))), v)
+
+
+def values_of(a: AttentionConfig, out: jax.Array, up: jax.Array) -> jax.Array:
+    """[..., heads, value_dim] of what absorbed attention gives, [..., heads, kv_rank]."""
+    weight = _heads(a, up, out)[..., a.head_dim - a.rotated :]
+    return jnp.einsum("...hr,rhd->...hd", out, weight)
+
+
+def _heads(a: AttentionConfig, up: jax.Array, like: jax.Array) -> jax.Array:
+    return up.astype(like.dtype).reshape(a.mla.kv_rank, a.heads, -1)

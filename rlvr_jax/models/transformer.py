@@ -22,7 +22,7 @@ from jax.sharding import Mesh
 
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.lora import A, B, adapter_names
-from rlvr_jax.models.mla import LATENT_EPS, queries_keys_values
+from rlvr_jax.models.mla import LATENT_EPS, queries_keys_values, values_of
 from rlvr_jax.models.moe import mixture
 from rlvr_jax.models.rope import Rope, pick, rope_tables
 from rlvr_jax.models.shapes import FLOAT32, RESIDUAL, block_size, matrices, vectors
@@ -95,12 +95,15 @@ class Block(nnx.Module):
         return self._linear(prefix + "down", act(gate) * up)
 
     def _attention(self, x, rope, attend, cache, layer):
-        q, k, v = self._queries_keys_values(self._norm("attn_norm", x), rope, layer)
+        a, h = self.config.attn, self._norm("attn_norm", x)
+        up = _whole(self, "kv_b") if a.mla.absorb else None
+        q, k, v = self._queries_keys_values(h, rope, layer, up)
         o, cache = attend(q, k, v, cache, layer.local)
+        o = values_of(a, o, up) if a.mla.absorb else o
         o = self._linear("o", o.reshape(*x.shape[:-1], -1))
         return x + self._norm("attn_post_norm", o), cache
 
-    def _queries_keys_values(self, h, rope, layer):
+    def _queries_keys_values(self, h, rope, layer, up):
         a = self.config.attn
         if a.mla.kv_rank:
             inner = dataclasses.replace(self.config, norm_eps=LATENT_EPS)
@@ -108,7 +111,7 @@ class Block(nnx.Module):
             def norm(name, y):
                 return rms_norm(y, getattr(self, name)[...], inner)
 
-            return queries_keys_values(a, h, self._linear, norm, lambda y: rope(y, layer))
+            return queries_keys_values(a, h, self._linear, norm, lambda y: rope(y, layer), up)
         q, k, v = (self._linear(n, h) for n in ("q", "k", "v"))
         if a.qk_norm and a.qk_norm_whole:
             q, k = self._norm("q_norm", q), self._norm("k_norm", k)
@@ -130,6 +133,12 @@ class Block(nnx.Module):
     def _norm(self, name: str, x: jax.Array) -> jax.Array:
         weight = self._optional(name)
         return x if weight is None else rms_norm(x, weight, self.config)
+
+
+def _whole(block: Block, name: str) -> jax.Array:
+    """Matrix `name` with its adapter multiplied out, where it has one."""
+    w, a, b = getattr(block, name)[...], block._optional(name + A), block._optional(name + B)
+    return w if a is None else w + block.config.lora_scale * (a @ b)
 
 
 ACTIVATIONS = {"silu": jax.nn.silu, "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True)}
@@ -309,8 +318,7 @@ def attend_full(config: ModelConfig, allowed: jax.Array, positions: jax.Array, k
 
     def attend(q, k, v, cache, local):
         del cache
-        a = config.attn
-        grouped = q.reshape(*q.shape[:2], a.kv_heads, a.heads // a.kv_heads, a.head_dim)
+        grouped = q.reshape(*q.shape[:2], k.shape[2], -1, q.shape[-1])
         scores = attention_scores("rqkgd,rskd->rkgqs", grouped, k)
         mask = attention_mask(config, allowed, distance, local)
         probs = masked_softmax(config, [scores], [mask[:, None, None]])[0]
@@ -340,10 +348,9 @@ def attend_lines(config: ModelConfig, valid: jax.Array, positions: jax.Array, li
     seen = jnp.broadcast_to(valid_p[:, None, None, :], from_prompt.shape)
 
     def attend(q, k, v, cache, local):
-        a = config.attn
         (q_p, q_c), (k_p, k_c), (v_p, v_c) = halves(q), halves(k), halves(v)
         first, _ = inside(q_p, k_p, v_p, cache, local)
-        grouped = q_c.reshape(*q_c.shape[:3], a.kv_heads, a.heads // a.kv_heads, a.head_dim)
+        grouped = q_c.reshape(*q_c.shape[:3], k.shape[2], -1, q.shape[-1])
         scores = [
             attention_scores("rgtkhd,rpkd->rkhgtp", grouped, k_p),
             attention_scores("rgtkhd,rgskd->rkhgts", grouped, k_c),

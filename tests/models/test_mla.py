@@ -12,12 +12,14 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from tiny_models import DEEPSEEK, one_row, random_params
 
+from rlvr_jax.generate import Address, DecodeConfig, make_sampler
 from rlvr_jax.learner import OptimConfig, make_optimizer
 from rlvr_jax.models import transformer as tf
 from rlvr_jax.models.hf import load_params, param_shapes, write_model
 from rlvr_jax.models.lora import MORE_TARGETS, A, B, LoraConfig, init_adapters, join, merge
 from rlvr_jax.models.moe import route
 from rlvr_jax.models.safetensors_file import SINGLE
+from rlvr_jax.sampling import SamplingConfig
 from rlvr_jax.sharding import MeshConfig, leaf_spec, make_mesh, path_name, put, tree_shardings
 
 TOKENS = np.random.default_rng(1).integers(0, DEEPSEEK.vocab, (8, 9))
@@ -125,6 +127,8 @@ def test_adapters_reach_both_stacks_and_merge(alone):
     np.testing.assert_allclose(
         found, logits(config, merge(join(base, moved), lora.scale)), rtol=1e-3, atol=1e-3
     )
+    absorbed = logits(config.for_sampling, join(base, moved))
+    np.testing.assert_allclose(found, absorbed, rtol=1e-3, atol=1e-3)
     assert np.abs(found - alone[1]).max() > 0.1
     mesh = make_mesh(MeshConfig(2, 2, 2))
     where = tree_shardings(join(base, adapters), mesh)["layers"]
@@ -132,6 +136,31 @@ def test_adapters_reach_both_stacks_and_merge(alone):
         _, rows, columns = where[name].spec
         assert where[name + A].spec == P(None, rows, None)
         assert where[name + B].spec == P(None, None, columns)
+
+
+@pytest.mark.parametrize("heads", [2, 64])
+def test_the_sampler_keeps_two_latents_and_a_rotated_key_however_many_heads(heads):
+    attn = dataclasses.replace(DEEPSEEK.attn, heads=heads, kv_heads=heads)
+    config = dataclasses.replace(DEEPSEEK, attn=attn).for_sampling
+    tokens, positions, allowed = one_row(TOKENS)
+
+    def kept(params):
+        attend = tf.attend_full(config, allowed, positions, lambda k, v: (k, v))
+        return tf.forward(config, params, tokens, positions, attend)[1]
+
+    entries = sum(x.size for x in jax.tree.leaves(jax.eval_shape(kept, param_shapes(config))))
+    assert entries == DEEPSEEK.layers * TOKENS.size * (12 + 4 + 12)
+
+
+def test_the_sampler_draws_the_same_on_eight_devices():
+    mesh, params = make_mesh(MeshConfig(2, 2, 2)), random_params(DEEPSEEK)
+    spread = put(params, tree_shardings(params, mesh))
+    out = []
+    for where, p in ((ONE, params), (mesh, spread)):
+        run = make_sampler(DEEPSEEK, DecodeConfig(8, 4, 2), SamplingConfig(), (5,), where)
+        out.append(run(p, [[1, 2, 3], [4], [7, 8], [9, 9, 1]], [0, 1, 2, 3], 2, Address(0, 0, 0)))
+    np.testing.assert_array_equal(out[0].tokens_BT, out[1].tokens_BT)
+    np.testing.assert_allclose(out[0].logp_BT, out[1].logp_BT, atol=1e-4)
 
 
 def test_adapters_of_what_this_model_lacks_are_refused_in_one_line():

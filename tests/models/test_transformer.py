@@ -77,6 +77,12 @@ SWITCHES = {
         rope=dataclasses.replace(YARN, mscale=0.5, mscale_all_dim=2.0, beta_fast=2.0),
         mla=MlaConfig(kv_rank=6, q_rank=5, value_dim=12, interleave=True),
     ),
+    "mla, absorbed": with_attn(
+        UNROLLED,
+        head_dim=10,
+        rotary_dim=4,
+        mla=MlaConfig(kv_rank=6, value_dim=12, absorb=True),
+    ),
     "moe sigmoid": dataclasses.replace(UNROLLED, moe=SIGMOID),
     "deepseek": dataclasses.replace(DEEPSEEK, unroll=True),
     "grouped queries": with_attn(UNROLLED, kv_heads=1),

@@ -58,7 +58,7 @@ def _architecture(c: ModelConfig) -> ModelConfig:
     fixed = {k: getattr(plain, k) for k in (*RUN_KEYS, "family", "init_std")}
     attn = dataclasses.replace(c.attn, rope=rope, query_scale=c.attn.scale)
     if attn.mla.kv_rank:
-        mla = dataclasses.replace(attn.mla, value_dim=attn.value_dim)
+        mla = dataclasses.replace(attn.mla, value_dim=attn.value_dim, absorb=False)
         attn = dataclasses.replace(attn, mla=mla)
     mlp_width = 0 if c.moe.experts and not c.moe.dense_layers else c.mlp_width
     return dataclasses.replace(c, **fixed, attn=attn, mlp_width=mlp_width)
