@@ -15,6 +15,7 @@ from tiny_models import DEEPSEEK, one_row, random_params
 from rlvr_jax.generate import Address, DecodeConfig, make_sampler
 from rlvr_jax.learner import OptimConfig, make_optimizer
 from rlvr_jax.models import transformer as tf
+from rlvr_jax.models.families import config_of, config_to_json
 from rlvr_jax.models.hf import load_params, param_shapes, write_model
 from rlvr_jax.models.lora import MORE_TARGETS, A, B, LoraConfig, init_adapters, join, merge
 from rlvr_jax.models.moe import route
@@ -24,6 +25,7 @@ from rlvr_jax.sharding import MeshConfig, leaf_spec, make_mesh, path_name, put, 
 
 TOKENS = np.random.default_rng(1).integers(0, DEEPSEEK.vocab, (8, 9))
 ADAPTED = ("o", "gate", *MORE_TARGETS)
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
 ONE = make_mesh(MeshConfig(1, 1, 1), jax.devices()[:1])
 
 
@@ -166,6 +168,36 @@ def test_the_sampler_draws_the_same_on_eight_devices():
 def test_adapters_of_what_this_model_lacks_are_refused_in_one_line():
     with pytest.raises(ValueError, match='no single matrix "q" in a layer') as error:
         init_adapters(LoraConfig(rank=1), random_params(DEEPSEEK), jax.random.key(0))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"num_key_value_heads": 1}, "attn.kv_heads equal attn.heads"),
+        ({"kv_lora_rank": None}, 'lacks "kv_lora_rank"'),
+        ({"q_lora_rank": 0}, '"q_lora_rank" in config.json must be a positive whole number'),
+        ({"scoring_func": "softmax"}, "scoring_func='softmax' is not supported"),
+        ({"topk_method": "greedy"}, "topk_method='greedy' is not supported"),
+        ({"moe_layer_freq": 2}, "moe_layer_freq=2 is not supported"),
+        ({"head_dim": 10}, "head_dim=10 is not supported .4 is"),
+        ({"n_shared_experts": 0}, '"n_shared_experts" in config.json must be'),
+        ({"first_k_dense_replace": 3}, "moe.dense_layers is less than model.layers, 3; got 3"),
+        ({"quantization_config": {"quant_method": "fp8"}}, "not supported: quantization_config"),
+        ({"rope_scaling": YARN | {"mscale_all_dim": 1.0, "mscale": 0.0}}, "got 0.0 and 1.0"),
+        (
+            {"rope_scaling": YARN | {"mscale_all_dim": 1.0}},
+            "absent, both of them; got None and 1.0",
+        ),
+        ({"rope_scaling": YARN | {"mscale": 0.7}}, "got 0.7 and None"),
+        ({"rope_scaling": YARN | {"truncate": False}}, "keys that are not supported: .'truncate'"),
+    ],
+)
+def test_a_config_that_says_something_else_is_refused_in_one_line(changed, said):
+    keys = config_to_json(dataclasses.replace(DEEPSEEK, family="deepseek_v3"))
+    assert config_of(keys) == dataclasses.replace(DEEPSEEK, family="deepseek_v3", unroll=True)
+    with pytest.raises(ValueError, match=said) as error:
+        config_of(keys | changed)
     assert "\n" not in str(error.value)
 
 

@@ -259,6 +259,7 @@ def read_scaling(given: Mapping[str, Any]) -> RopeScaling:
     bad = [k for k in given if k not in _SCALING[kind]]
     if bad:
         raise ValueError(f'rope scaling "{kind}" has keys that are not supported: {bad}')
+    scales = given.get("mscale"), given.get("mscale_all_dim")
     given = _ABSENT.get(kind, {}) | given
     lost = [k for k in _SCALING[kind] if k not in given]
     if lost:
@@ -269,20 +270,19 @@ def read_scaling(given: Mapping[str, Any]) -> RopeScaling:
         if listed != isinstance(value, list) or not all(is_number(n) for n in numbers):
             what = "a list of numbers" if listed else "a number"
             raise ValueError(f'"{key}" of rope scaling "{kind}" must be {what}; got {value!r}')
-    if kind == "yarn" and (given["mscale"], given["mscale_all_dim"]) != (1, 0):
-        _check_mscale(given["mscale"], given["mscale_all_dim"])
+    _check_mscales(*scales)
     fields = {_SCALING[kind][k]: v for k, v in given.items()}
     return RopeScaling(
         kind, **{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
     )
 
 
-def _check_mscale(*pair: float) -> None:
-    """Of one of them without the other, readers make different things."""
-    if min(pair) <= 0:
+def _check_mscales(one: float | None, all_dim: float | None) -> None:
+    """Of either without the other, `transformers` and DeepSeek's own code make different things."""
+    if min(one or 0, all_dim or 0) <= 0 and not (one in (None, 1) and not all_dim):
         raise ValueError(
-            f'rope scaling "yarn" needs mscale and mscale_all_dim to be positive, or 1 and 0; got '
-            f"{pair[0]} and {pair[1]}"
+            f"mscale and mscale_all_dim of rope scaling are positive or absent, both of them; got "
+            f"{one} and {all_dim}"
         )
 
 

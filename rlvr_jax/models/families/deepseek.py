@@ -1,4 +1,4 @@
-"""DeepSeek-V3, DeepSeek-R1, and the models in their shape (Moonlight, Kimi-K2)."""
+"""DeepSeek-V3 and DeepSeek-R1, with weights that are not quantized."""
 
 from __future__ import annotations
 
