@@ -137,7 +137,8 @@ class Block(nnx.Module):
 
 def _whole(block: Block, name: str) -> jax.Array:
     """Matrix `name` with its adapter multiplied out, where it has one."""
-    w, a, b = getattr(block, name)[...], block._optional(name + A), block._optional(name + B)
+    found = (block._optional(n) for n in (name, name + A, name + B))
+    w, a, b = (x if x is None else x.astype(block.config.compute_dtype) for x in found)
     return w if a is None else w + block.config.lora_scale * (a @ b)
 
 

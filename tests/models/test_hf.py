@@ -489,6 +489,12 @@ def test_a_layout_covers_every_row_of_every_tensor_once():
             tensor_shapes([cells[0], *cells], sizes)
 
 
+def test_the_nearest_family_is_one_that_can_be_read_back():
+    attn = dataclasses.replace(CONFIG.attn, qk_norm=True, softcap=3.0)
+    with pytest.raises(ValueError, match='nearest, "qwen3", lacks attn.softcap=3.0'):
+        config_to_json(dataclasses.replace(CONFIG, family="", attn=attn))
+
+
 def test_a_leaf_without_a_name_is_an_error(params, tmp_path):
     layers = params["layers"] | {"extra": np.zeros((3, 16))}
     with pytest.raises(ValueError, match="no tensor for: layers/extra"):

@@ -67,12 +67,18 @@ def _architecture(c: ModelConfig) -> ModelConfig:
 def family_of(c: ModelConfig) -> Family:
     """The family `c` is exported as: its own, else the first that expresses every switch."""
     order = [c.family] if c.family else sorted(FAMILIES, key=lambda name: name != "llama")
-    wrong = {}
+    wrong, refused = {}, {}
     for name in order:
         family = FAMILIES.make(name)
-        wrong[name] = _inexpressible(family, c)
-        if not wrong[name]:
+        try:
+            lost = _inexpressible(family, c)
+        except ValueError as error:  # not even a model of this family
+            refused[name] = [str(error)]
+            continue
+        if not lost:
             return family
+        wrong[name] = lost
+    wrong = wrong or refused
     name = min(wrong, key=lambda name: len(wrong[name]))
     raise ValueError(
         f'no model family expresses this model; the nearest, "{name}", lacks '
@@ -81,11 +87,9 @@ def family_of(c: ModelConfig) -> Family:
 
 
 def _inexpressible(family: Family, c: ModelConfig) -> list[str]:
-    """Switches of `c` that are lost on the way through a config.json of `family`."""
-    try:
-        back = family.read(Keys(family.write(c)))
-    except ValueError as error:
-        return [str(error)]
+    """Switches of `c` that are lost on the way through a config.json of `family`; ValueError where
+    it cannot be read back."""
+    back = family.read(Keys(family.write(c)))
     wanted, got = (dataclasses.asdict(_architecture(x)) for x in (c, back))
     flat = [(k, wanted[k], got[k]) for k in wanted if k != "attn"]
     flat += [(f"attn.{k}", v, got["attn"][k]) for k, v in wanted["attn"].items()]
