@@ -28,6 +28,7 @@ from jax.sharding import Mesh
 from rlvr_jax.batch import pytree
 from rlvr_jax.models import transformer as tf
 from rlvr_jax.models.config import ModelConfig
+from rlvr_jax.models.stacks import sizes
 from rlvr_jax.sampling import SamplingConfig, draw, sampling_logits
 from rlvr_jax.sharding import batch_shards, constrain, put_batch, replicated
 from rlvr_jax.slots import Output, Samples, place_rows, plan_grid, prompt_batch
@@ -60,8 +61,8 @@ class Address:
 class DecodeState:
     """The device's side of a generation in progress; slots [N, G]."""
 
-    prompt_kv: Any  # per layer k [N, K, d, P], v [N, K, P, d]
-    kv: Any  # per layer k [N, G, K, d, T], v [N, G, K, T, d]
+    prompt_kv: Any  # for each of tf.stacks: k [N, K, d, P], v [N, K, P, d], scanned layers leading
+    kv: Any  # for each of tf.stacks: k [N, G, K, d, T], v [N, G, K, T, d]
     prompt_len_N: jax.Array  # int32
     key_NG: jax.Array  # typed keys, one per sample
     token_NG: jax.Array  # int32 last sampled token
@@ -141,15 +142,17 @@ def _decode_layout(k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _empty_cache(config: ModelConfig, slots: tuple[int, int], capacity: int, mesh: Mesh | None):
-    a, names = config.attn, ("batch", None, "heads", None, None)
-    shape_k, shape_v = (a.head_dim, capacity), (capacity, a.head_dim)
+    names = "batch", None, "heads", None, None
+    heads, size_k, size_v = config.attn.cached
     one = tuple(
-        constrain(jnp.zeros((*slots, a.kv_heads, *s), config.compute_dtype), mesh, *names)
-        for s in (shape_k, shape_v)
+        constrain(jnp.zeros((*slots, heads, *s), config.compute_dtype), mesh, *names)
+        for s in ((size_k, capacity), (capacity, size_v))
     )
     if config.unroll:
         return (one,) * config.layers
-    return jax.tree.map(lambda x: jnp.zeros((config.layers, *x.shape), x.dtype), one)
+    return tuple(
+        jax.tree.map(lambda x, n=n: jnp.zeros((n, *x.shape), x.dtype), one) for n in sizes(config)
+    )
 
 
 def _to_every_host(static: _Static, tree):
@@ -173,8 +176,7 @@ def _attend_cached(config: ModelConfig, state: DecodeState) -> tf.Attend:
         column = state.time - 1
         kt = jax.lax.dynamic_update_slice_in_dim(kt, k[..., None], column, axis=-1)
         vt = jax.lax.dynamic_update_slice_in_dim(vt, v[..., None, :], column, axis=-2)
-        a = config.attn
-        grouped = q.reshape(*q.shape[:2], a.kv_heads, a.heads // a.kv_heads, a.head_dim)
+        grouped = q.reshape(*q.shape[:2], k.shape[2], -1, q.shape[-1])
         scores = [
             tf.attention_scores("ngkrd,nkdp->ngkrp", grouped, kp),
             tf.attention_scores("ngkrd,ngkdt->ngkrt", grouped, kt),
@@ -186,7 +188,7 @@ def _attend_cached(config: ModelConfig, state: DecodeState) -> tf.Attend:
         p_prompt, p_own = tf.masked_softmax(config, scores, masks)
         out = jnp.einsum("ngkrp,nkpd->ngkrd", p_prompt.astype(v.dtype), vp)
         out = out + jnp.einsum("ngkrt,ngktd->ngkrd", p_own.astype(v.dtype), vt)
-        return out.reshape(q.shape), (kt, vt)
+        return out.reshape(*q.shape[:-1], -1), (kt, vt)
 
     return attend
 
@@ -197,12 +199,9 @@ def _decode_one(static: _Static, params, state: DecodeState):
     position = state.prompt_len_N[:, None] + state.time - 1
     x = tf.embed(config, params, state.token_NG)
     rope = tf.rope_tables(config, jnp.broadcast_to(position, state.token_NG.shape))
-    if config.unroll:
-        caches = tuple(zip(state.prompt_kv, state.kv, strict=True))
-    else:
-        caches = (state.prompt_kv, state.kv)
+    caches = tuple(zip(state.prompt_kv, state.kv, strict=True))
     attend = _attend_cached(config, state)
-    x, kv = tf.run_layers(config, params["layers"], x, rope, attend, caches, static.mesh)
+    x, kv = tf.run_layers(config, params, x, rope, attend, caches, static.mesh)
     hidden = tf.rms_norm(x, params["final_norm"], config)
     z = tf.logits_of(config, tf.head_weight(params), hidden, static.mesh)
     z = sampling_logits(z, static.sampling)
@@ -265,7 +264,7 @@ def _regrid(static: _Static, capacity: int, state: DecodeState, prompt_N, slot_N
 
     return DecodeState(
         prompt_kv=jax.tree.map(lambda x: jnp.take(x, prompt_N, axis=axis), state.prompt_kv),
-        kv=tuple(map(k_v, state.kv)) if static.model.unroll else k_v(state.kv),
+        kv=tuple(map(k_v, state.kv)),
         prompt_len_N=state.prompt_len_N[prompt_N],
         key_NG=rows(state.key_NG),
         token_NG=rows(state.token_NG),
@@ -296,7 +295,7 @@ def make_sampler(
     """
     if not stop_ids:
         raise ValueError("a sampler needs at least one end token id")
-    static = _Static(model, sampling, tuple(int(i) for i in stop_ids), mesh)
+    static = _Static(model.for_sampling, sampling, tuple(int(i) for i in stop_ids), mesh)
     shards = 1 if mesh is None else batch_shards(mesh)
     ahead, look = (1, watch) if watch else (decode.chunk, lambda out: None)
     prefill = jax.jit(functools.partial(_prefill, static), static_argnums=(0,))

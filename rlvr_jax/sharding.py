@@ -22,17 +22,18 @@ BATCH = ("data", "fsdp")
 
 RULES: tuple[tuple[str, P], ...] = (  # end of the path, spec of the leaf (layers stacked first)
     (r"(embed|head)$", P("tensor", "fsdp")),
-    (r"layers/(q|k|v|gate|up)$", P(None, "fsdp", "tensor")),
-    (r"layers/(o|down)$", P(None, "tensor", "fsdp")),
-    (r"layers/router$", P(None, "fsdp", None)),
+    (r"layers/(q|k|v|q_b|kv_b|(shared_)?(gate|up))$", P(None, "fsdp", "tensor")),
+    (r"layers/(o|(shared_)?down)$", P(None, "tensor", "fsdp")),
+    (r"layers/(router|q_a|kv_a)$", P(None, "fsdp", None)),  # a latent is of all heads: not split
     (r"layers/expert_(gate|up)$", P(None, None, "fsdp", "tensor")),
     (r"layers/expert_down$", P(None, None, "tensor", "fsdp")),
-    (r"layers/(q|k|v|gate|up)_lora_a$", P(None, "fsdp", None)),  # the rank is never split
-    (r"layers/(q|k|v|gate|up)_lora_b$", P(None, None, "tensor")),
-    (r"layers/(o|down)_lora_a$", P(None, "tensor", None)),
-    (r"layers/(o|down)_lora_b$", P(None, None, "fsdp")),
+    (r"layers/(q|k|v|q_b|kv_b|(shared_)?(gate|up))_lora_b$", P(None, None, "tensor")),
+    (r"layers/(o|(shared_)?down)_lora_a$", P(None, "tensor", None)),  # the rank is never split
+    (r"layers/(o|(shared_)?down)_lora_b$", P(None, None, "fsdp")),
+    (r"layers/(q_a|kv_a)_lora_b$", P(None, None, None)),
+    (r"layers/\w+_lora_a$", P(None, "fsdp", None)),
     (r"layers/(q|k|v)_bias$", P(None, "tensor")),
-    (r"layers/(o_bias|\w*norm)$", P(None, None)),
+    (r"layers/(o_bias|q_a_bias|kv_a_bias|router_bias|\w*norm)$", P(None, None)),
     (r"value_head/(weight|bias)$", P()),
     (r"final_norm$", P(None)),
     (r"(count|step|notfinite_count|total_notfinite|last_finite)$", P()),

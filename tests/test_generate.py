@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 import transformer_oracle as oracle
-from tiny_models import EVERYTHING, PLAIN, VOCAB, random_params
+from tiny_models import DEEPSEEK, EVERYTHING, PLAIN, VOCAB, random_params
 
 from rlvr_jax.generate import Address, DecodeConfig, make_sampler
 from rlvr_jax.learner import make_scorer
@@ -36,6 +36,7 @@ CASES = {  # model, sampling, samples a prompt
         2,
     ),
     "hot, every feature": (EVERYTHING, SamplingConfig(1.3), 2),
+    "latent attention, experts": (dataclasses.replace(DEEPSEEK, unroll=True), SamplingConfig(), 2),
     "greedy": (PLAIN, SamplingConfig(0.0), 2),
 }
 

@@ -54,6 +54,13 @@ CASES = {  # case -> (transformers' config class, what differs from SMALL)
     "olmo2": ("Olmo2Config", {}),
     "phi3": ("Phi3Config", {}),
     "smollm3": ("SmolLM3Config", {"num_hidden_layers": 4}),
+    "deepseek_v3": (
+        "DeepseekV3Config",
+        {"num_key_value_heads": 4, "kv_lora_rank": 16, "q_lora_rank": None, "n_group": 1}
+        | {"qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 12, "topk_group": 1}
+        | {"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+        | {"first_k_dense_replace": 1},
+    ),
 }
 DEFAULT = ("qwen2", "llama", "mistral", "gemma3_text")
 PROMPTS = ("3+4=", "Is it so?", ({"role": "user", "content": "Say a word."},))

@@ -11,7 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from rlvr_jax.models import transformer as tf
-from rlvr_jax.models.config import AttentionConfig, ModelConfig, RopeScaling
+from rlvr_jax.models.config import (
+    AttentionConfig,
+    MlaConfig,
+    ModelConfig,
+    MoeConfig,
+    RopeScaling,
+)
 
 VOCAB = 14  # divides over a mesh of two
 PLAIN = ModelConfig(
@@ -48,6 +54,32 @@ EVERYTHING = dataclasses.replace(
     embed_scale=True,
     tied_head=False,
     logit_softcap=9.0,
+)
+DEEPSEEK = dataclasses.replace(  # what that family has and no other; sizes divide over two devices
+    PLAIN,
+    layers=3,
+    attn=AttentionConfig(
+        heads=2,
+        kv_heads=2,
+        head_dim=10,
+        rotary_dim=4,
+        rope=RopeScaling("yarn", 8.0, original_context=16, mscale=0.7, mscale_all_dim=0.9),
+        rope_theta=100.0,
+        mla=MlaConfig(kv_rank=12, q_rank=8, value_dim=6, interleave=True),
+    ),
+    moe=MoeConfig(
+        experts=8,
+        top_k=2,
+        width=12,
+        normalize=True,
+        scoring="sigmoid",
+        groups=4,
+        top_groups=2,
+        scale=2.5,
+        shared=1,
+        dense_layers=1,
+    ),
+    tied_head=False,
 )
 
 

@@ -202,6 +202,8 @@ def _check_census(name: str, found: Mapping[str, Stored], wanted: Mapping[str, t
     """Every tensor is used and every parameter filled, or an error that lists both sides."""
     missing = set(wanted) - set(found)
     extra = {n for n in set(found) - set(wanted) if not n.endswith(_UNUSED)}
+    if beginning := FAMILIES.make(config.family).unused.format(layers=config.layers):
+        extra = {n for n in extra if not n.startswith(beginning)}
     if config.tied_head and "lm_head.weight" in extra:
         tied = found["lm_head.weight"], found.get("model.embed_tokens.weight")
         if tied[1] and _equal(*tied):

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 
 TARGETS = ("q", "k", "v", "o", "gate", "up", "down")
+MORE_TARGETS = ("q_a", "q_b", "kv_a", "kv_b", "shared_gate", "shared_up", "shared_down")  # DeepSeek
 A, B = "_lora_a", "_lora_b"
 
 
@@ -37,10 +38,11 @@ class LoraConfig:
                 f"lora.rank must not be negative and lora.alpha must be positive; got {self.rank}, "
                 f"{self.alpha}"
             )
-        bad = [name for name in self.targets if name not in TARGETS]
+        bad = [name for name in self.targets if name not in TARGETS + MORE_TARGETS]
         if bad or not self.targets or len(set(self.targets)) < len(self.targets):
             raise ValueError(
-                f"lora.targets is some of {', '.join(TARGETS)}, each once; got {self.targets}"
+                f"lora.targets is some of {', '.join(TARGETS + MORE_TARGETS)}, each once; "
+                f"got {self.targets}"
             )
 
     @property
@@ -53,16 +55,27 @@ class LoraConfig:
 
 
 def init_adapters(config: LoraConfig, base: Mapping[str, Any], key: jax.Array) -> dict[str, Any]:
-    """First adapters for `base` (arrays or shapes): A normal with variance 1 / in, B zero."""
-    layers, out = base["layers"], {}
-    for name, one in zip(config.targets, jax.random.split(key, len(config.targets)), strict=True):
-        if name not in layers or layers[name].ndim != 3:
+    """First adapters for `base` (arrays or shapes): A normal with variance 1 / in, B zero.  Of two
+    stacks of layers, a target is adapted in those that have it."""
+    stacks = [base["layers"], base.get("dense", {}).get("layers", {})]
+    for name in config.targets:
+        if not any(name in stack and stack[name].ndim == 3 for stack in stacks):
             raise ValueError(f'lora.targets: this model has no single matrix "{name}" in a layer')
-        count, rows, columns = layers[name].shape
-        shape = (count, rows, config.rank)
-        out[name + A] = rows**-0.5 * jax.random.normal(one, shape, jnp.float32)
-        out[name + B] = jnp.zeros((count, config.rank, columns), jnp.float32)
-    return {"layers": out}
+    out = {"layers": _first(config, stacks[0], key)}
+    if stacks[1]:
+        out["dense"] = {"layers": _first(config, stacks[1], jax.random.fold_in(key, 1))}
+    return out
+
+
+def _first(config: LoraConfig, layers: Mapping[str, Any], key: jax.Array) -> dict[str, jax.Array]:
+    out = {}
+    for name, one in zip(config.targets, jax.random.split(key, len(config.targets)), strict=True):
+        if name in layers and layers[name].ndim == 3:
+            count, rows, columns = layers[name].shape
+            shape = (count, rows, config.rank)
+            out[name + A] = rows**-0.5 * jax.random.normal(one, shape, jnp.float32)
+            out[name + B] = jnp.zeros((count, config.rank, columns), jnp.float32)
+    return out
 
 
 def adapter_names(names: Iterable[str]) -> list[str]:
@@ -75,7 +88,7 @@ def join(base: Mapping[str, Any] | None, trained: Any) -> Any:
     No array is copied."""
     if base is None:
         return trained
-    return {**base, "layers": {**base["layers"], **trained["layers"]}}
+    return {**base, **{name: join(base.get(name), part) for name, part in trained.items()}}
 
 
 def merge(params: Mapping[str, Any], scale: float, dtype: Any = None) -> dict[str, Any]:
@@ -85,12 +98,12 @@ def merge(params: Mapping[str, Any], scale: float, dtype: Any = None) -> dict[st
     dtype: of the sums; None = W's, which rounds away what is small beside W.  Only in float32 are
     the logits those of the adapters whatever the type of the base.
     """
-    layers = dict(params["layers"])
-    for name in [n.removesuffix(A) for n in layers if n.endswith(A)]:
-        a, b, w = layers.pop(name + A), layers.pop(name + B), layers[name]
+    out = {k: merge(v, scale, dtype) if isinstance(v, Mapping) else v for k, v in params.items()}
+    for name in [n.removesuffix(A) for n in out if n.endswith(A)]:
+        a, b, w = out.pop(name + A), out.pop(name + B), out[name]
         put = functools.partial(jax.jit, static_argnums=(3, 4), out_shardings=w.sharding)
-        layers[name] = put(_merged)(w, a, b, scale, jnp.dtype(dtype or w.dtype))
-    return {**params, "layers": layers}
+        out[name] = put(_merged)(w, a, b, scale, jnp.dtype(dtype or w.dtype))
+    return out
 
 
 def _merged(w: jax.Array, a: jax.Array, b: jax.Array, scale: float, dtype: Any) -> jax.Array:

@@ -46,7 +46,7 @@ def frequencies(theta: float, size: int, scaling: RopeScaling) -> np.ndarray:
     llama3 (Llama 3.1): with turns = original_context * frequency / 2 pi, frequencies of fewer
     than low_freq_factor turns are divided by `factor`, those of more than high_freq_factor stay,
     and the ones between are interpolated.  longrope (Ding et al. 2024, arXiv 2402.13753): each
-    is divided by its own number.
+    is divided by its own number.  yarn: `_yarn`.
     """
     plain = theta ** -(np.arange(0, size, 2, dtype=np.float64) / size)
     if scaling.kind == "linear":
@@ -58,7 +58,24 @@ def frequencies(theta: float, size: int, scaling: RopeScaling) -> np.ndarray:
         turns = scaling.original_context * plain / (2 * np.pi)
         share = np.clip((turns - low) / (high - low), 0.0, 1.0)
         return share * plain + (1 - share) * plain / scaling.factor
-    return plain
+    return _yarn(plain, theta, size, scaling) if scaling.kind == "yarn" else plain
+
+
+def _yarn(plain: np.ndarray, theta: float, size: int, scaling: RopeScaling) -> np.ndarray:
+    """YaRN (Peng et al. 2023, arXiv 2309.00071, section 3.2): pairs before the one that makes
+    beta_fast turns in original_context stay, those after the one of beta_slow turns are divided by
+    `factor`, the ones between are interpolated by their index.  Both borders are whole numbers,
+    rounded outwards, as in the checkpoints trained with it."""
+
+    def pair(turns):
+        wavelength = scaling.original_context / turns
+        return size * np.log(wavelength / (2 * np.pi)) / (2 * np.log(theta))
+
+    low = max(np.floor(pair(scaling.beta_fast)), 0)
+    high = min(np.ceil(pair(scaling.beta_slow)), size - 1)
+    high = high if high != low else low + 0.001
+    slow = np.clip((np.arange(size // 2) - low) / (high - low), 0.0, 1.0)
+    return slow * plain / scaling.factor + (1 - slow) * plain
 
 
 def rope_tables(config: ModelConfig, positions: jax.Array) -> Rope:
@@ -69,6 +86,6 @@ def rope_tables(config: ModelConfig, positions: jax.Array) -> Rope:
         pairs = pairs[0], (a.rope_theta_local, plain)
     where = positions[..., None, None].astype(jnp.float32)
     angles = [where * frequencies(t, a.rotated, s).astype(np.float32) for t, s in pairs]
-    scales = [s.attention_factor for _, s in pairs]
+    scales = [s.amplitude for _, s in pairs]
     cos = tuple(jnp.cos(x) * s for x, s in zip(angles, scales, strict=True))
     return Rope(cos, tuple(jnp.sin(x) * s for x, s in zip(angles, scales, strict=True)))

@@ -23,6 +23,7 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 BLOCK = 1 << 21  # bytes read at a time: long runs to write when transposed, and still in the cache
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
+WIDE = ("e_score_correction_bias",)  # ends of names: written in float32 beside any other type
 
 
 class Stored(NamedTuple):
@@ -187,19 +188,22 @@ def write_file(
     dtype: np.dtype,
 ) -> int:
     """One file of tensors, name -> (shape, function that gives the array), one in memory at a
-    time.  Returns the bytes of all tensors."""
+    time; those of `WIDE` come first, so that each begins at a multiple of its item's size.  Returns
+    the bytes of all tensors."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    types = {n: DTYPES["F32"] if n.endswith(WIDE) else dtype for n in tensors}
+    tensors = dict(sorted(tensors.items(), key=lambda item: not item[0].endswith(WIDE)))
     end = 0
     for name, (shape, _) in tensors.items():
-        first, end = end, end + math.prod(shape) * dtype.itemsize
-        entry = {"dtype": NAMES[dtype], "shape": list(shape), "data_offsets": [first, end]}
+        first, end = end, end + math.prod(shape) * types[name].itemsize
+        entry = {"dtype": NAMES[types[name]], "shape": list(shape), "data_offsets": [first, end]}
         header[name] = entry
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for name, (shape, make) in tensors.items():
-            array = np.ascontiguousarray(make(), dtype=dtype)
+            array = np.ascontiguousarray(make(), dtype=types[name])
             if array.shape != shape:
                 raise ValueError(f'tensor "{name}" has shape {array.shape}, not {shape}')
             file.write(array.reshape(-1).view(np.uint8).data)

@@ -8,6 +8,7 @@ they differ only in the `attend` function they hand to `run_layers`.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import re
@@ -21,14 +22,17 @@ from jax.sharding import Mesh
 
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.lora import A, B, adapter_names
+from rlvr_jax.models.mla import LATENT_EPS, queries_keys_values, values_of
 from rlvr_jax.models.moe import mixture
 from rlvr_jax.models.rope import Rope, pick, rope_tables
+from rlvr_jax.models.shapes import FLOAT32, RESIDUAL, block_size, matrices, vectors
+from rlvr_jax.models.stacks import layers_of, sizes, split, stacks
 from rlvr_jax.sampling import NEG
 from rlvr_jax.sharding import constrain, path_name
 
 Params = dict[str, Any]
 Attend = Callable[..., tuple[jax.Array, Any]]
-"""attend(q, k, v, cache, local) -> (output like q, new cache)."""
+"""attend(q, k, v, cache, local) -> (output with q's heads and v's head size, new cache)."""
 
 
 class Layer(NamedTuple):
@@ -55,30 +59,6 @@ def linear(x: jax.Array, weight: jax.Array, bias: jax.Array | None = None) -> ja
     return y.reshape(*x.shape[:-1], weight.shape[-1])
 
 
-def _matrices(config: ModelConfig) -> dict[str, tuple[int, ...]]:
-    """Shapes of one block's weight matrices, [in, out]; those of experts are stacked."""
-    a, width = config.attn, config.width
-    q, kv = a.heads * a.head_dim, a.kv_heads * a.head_dim
-    shapes = {"q": (width, q), "k": (width, kv), "v": (width, kv), "o": (q, width)}
-    experts, inner = config.moe.experts, config.moe.width
-    if experts:
-        shapes |= {"router": (width, experts), "expert_down": (experts, inner, width)}
-        return shapes | {n: (experts, width, inner) for n in ("expert_gate", "expert_up")}
-    shapes |= {n: (width, config.mlp_width) for n in ("gate", "up")}
-    return shapes | {"down": (config.mlp_width, width)}
-
-
-def _vectors(config: ModelConfig) -> dict[str, tuple[int, float]]:
-    """Sizes and first values of one block's biases and norms."""
-    a, shapes = config.attn, _matrices(config)
-    one = 0.0 if config.norm_plus_one else 1.0
-    out = {f"{n}_bias": (shapes[n][1], 0.0) for n in ("q", "k", "v") if a.qkv_bias}
-    out |= {"o_bias": (config.width, 0.0)} if a.out_bias else {}
-    for n, heads in (("q", a.heads), ("k", a.kv_heads)) if a.qk_norm else ():
-        out[f"{n}_norm"] = (heads * a.head_dim if a.qk_norm_whole else a.head_dim, one)
-    return out | {n: (config.width, one) for n in config.norm_names}
-
-
 class Block(nnx.Module):
     """Attention and gated MLP with their norms; which norms exist is the configuration's choice.
 
@@ -89,38 +69,56 @@ class Block(nnx.Module):
     def __init__(self, config: ModelConfig, noise: jax.Array):
         self.config, start = config, 0
         residual = config.init_std / (2 * config.layers) ** 0.5
-        for name, shape in _matrices(config).items():
-            std = residual if name in ("o", "down", "expert_down") else config.init_std
+        for name, shape in matrices(config).items():
+            std = residual if name in RESIDUAL else config.init_std
             size = math.prod(shape)
             value = std * noise[start : start + size].reshape(shape)
             setattr(self, name, nnx.Param(value.astype(config.param_dtype)))
             start += size
-        for name, (size, value) in _vectors(config).items():
-            setattr(self, name, nnx.Param(jnp.full(size, value, config.param_dtype)))
+        for name, (size, value) in vectors(config).items():
+            dtype = "float32" if name == FLOAT32 else config.param_dtype
+            setattr(self, name, nnx.Param(jnp.full(size, value, dtype)))
 
     def __call__(self, x: jax.Array, rope: Rope, attend: Attend, cache, layer: Layer):
         x, cache = self._attention(x, rope, attend, cache, layer)
         h = self._norm("mlp_norm", x)
         return x + self._norm("mlp_post_norm", self._mlp(h)), cache
 
-    def _mlp(self, h):
-        act = ACTIVATIONS[self.config.activation]
-        if self.config.moe.experts:
+    def _mlp(self, h, prefix: str = ""):
+        act, moe = ACTIVATIONS[self.config.activation], self.config.moe
+        if moe.experts and not prefix:
             experts = (self.expert_gate[...], self.expert_up[...], self.expert_down[...])
-            return mixture(h, self.router[...], experts, self.config.moe, act)
-        return self._linear("down", act(self._linear("gate", h)) * self._linear("up", h))
+            router = self.router[...], self._optional("router_bias")
+            out = mixture(h, *router, experts, moe, act)
+            return out + self._mlp(h, "shared_") if moe.shared else out
+        gate, up = (self._linear(prefix + n, h) for n in ("gate", "up"))
+        return self._linear(prefix + "down", act(gate) * up)
 
     def _attention(self, x, rope, attend, cache, layer):
         a, h = self.config.attn, self._norm("attn_norm", x)
+        up = _whole(self, "kv_b") if a.mla.absorb else None
+        q, k, v = self._queries_keys_values(h, rope, layer, up)
+        o, cache = attend(q, k, v, cache, layer.local)
+        o = values_of(a, o, up) if a.mla.absorb else o
+        o = self._linear("o", o.reshape(*x.shape[:-1], -1))
+        return x + self._norm("attn_post_norm", o), cache
+
+    def _queries_keys_values(self, h, rope, layer, up):
+        a = self.config.attn
+        if a.mla.kv_rank:
+            inner = dataclasses.replace(self.config, norm_eps=LATENT_EPS)
+
+            def norm(name, y):
+                return rms_norm(y, getattr(self, name)[...], inner)
+
+            return queries_keys_values(a, h, self._linear, norm, lambda y: rope(y, layer), up)
         q, k, v = (self._linear(n, h) for n in ("q", "k", "v"))
         if a.qk_norm and a.qk_norm_whole:
             q, k = self._norm("q_norm", q), self._norm("k_norm", k)
-        q, k, v = (y.reshape(*x.shape[:-1], -1, a.head_dim) for y in (q, k, v))
+        q, k, v = (y.reshape(*h.shape[:-1], -1, a.head_dim) for y in (q, k, v))
         if a.qk_norm and not a.qk_norm_whole:
             q, k = self._norm("q_norm", q), self._norm("k_norm", k)
-        o, cache = attend(rope(q, layer), rope(k, layer), v, cache, layer.local)
-        o = self._linear("o", o.reshape(*x.shape[:-1], -1))
-        return x + self._norm("attn_post_norm", o), cache
+        return rope(q, layer), rope(k, layer), v
 
     def _linear(self, name: str, x: jax.Array) -> jax.Array:
         """x through matrix `name`, with its bias and its adapter where the block has them."""
@@ -137,16 +135,18 @@ class Block(nnx.Module):
         return x if weight is None else rms_norm(x, weight, self.config)
 
 
+def _whole(block: Block, name: str) -> jax.Array:
+    """Matrix `name` with its adapter multiplied out, where it has one."""
+    found = (block._optional(n) for n in (name, name + A, name + B))
+    w, a, b = (x if x is None else x.astype(block.config.compute_dtype) for x in found)
+    return w if a is None else w + block.config.lora_scale * (a @ b)
+
+
 ACTIVATIONS = {"silu": jax.nn.silu, "gelu_tanh": lambda x: jax.nn.gelu(x, approximate=True)}
 
 
-def block_size(config: ModelConfig) -> int:
-    """Matrix entries of one block."""
-    return sum(math.prod(shape) for shape in _matrices(config).values())
-
-
 class Transformer(nnx.Module):
-    """Embedding, stacked blocks, final norm, head (absent when tied)."""
+    """Embedding, stacked blocks (`stacks`), final norm, head (absent when tied)."""
 
     def __init__(self, config: ModelConfig, key: jax.Array):
         shape, dtype = (config.vocab, config.width), config.param_dtype
@@ -157,8 +157,16 @@ class Transformer(nnx.Module):
             return nnx.Param(value.astype(dtype))
 
         self.embed = table(keys[0])
-        noise = jax.random.normal(keys[1], (config.layers, block_size(config)), jnp.float32)
-        self.layers = nnx.vmap(lambda row: Block(config, row))(noise)
+
+        def stack(config, layers, key):
+            noise = jax.random.normal(key, (layers, block_size(config)), jnp.float32)
+            return nnx.vmap(lambda row: Block(config, row))(noise)
+
+        *first, rest = sizes(config)
+        self.layers = stack(config, rest, keys[1])
+        if first:
+            key = jax.random.fold_in(keys[1], 1)
+            self.dense = nnx.Dict(layers=stack(config.dense, first[0], key))
         start = jnp.zeros if config.norm_plus_one else jnp.ones
         self.final_norm = nnx.Param(start(config.width, dtype))
         if not config.tied_head:
@@ -174,6 +182,7 @@ def init(config: ModelConfig, key: jax.Array) -> Params:
 
 def _block(config: ModelConfig, layer: dict) -> Block:
     """The block module around one layer's arrays (at trace time; costs nothing at run time)."""
+    config = config if "router" in layer else config.dense
 
     def build():
         block = Block(config, jnp.zeros(block_size(config)))
@@ -200,11 +209,11 @@ REMAT = {  # what the backward pass finds instead of recomputing it; block input
 }
 
 
-def run_layers(config: ModelConfig, layers, x, rope: Rope, attend: Attend, caches=None, mesh=None):
+def run_layers(config: ModelConfig, params, x, rope: Rope, attend: Attend, caches=None, mesh=None):
     """All blocks in turn; returns the hidden states and the new caches.
 
-    layers: the stacked dict, or a tuple of per-layer dicts (`unstack`).  Caches follow the same
-    form: stacked arrays for a scan, a tuple when unrolled.  `config.unroll` chooses.
+    Caches are a tuple with an entry for each of `stacks`: arrays of one layer when unrolled, with
+    the layers leading when scanned.
     """
 
     def step(x, layer, cache, kind):
@@ -215,15 +224,16 @@ def run_layers(config: ModelConfig, layers, x, rope: Rope, attend: Attend, cache
     if config.remat != "none":
         policy, static = REMAT[config.remat], (3,) if config.unroll else ()
         step = jax.checkpoint(step, policy=policy, static_argnums=static)
-    if config.unroll:
-        layers = layers if isinstance(layers, tuple) else unstack(config, layers)
-        out = []
-        for i, layer in enumerate(layers):
-            x, cache = step(x, layer, None if caches is None else caches[i], kinds[i])
-            out.append(cache)
-        return x, tuple(out)
-    kinds = tuple(map(jnp.asarray, zip(*kinds, strict=True)))
-    return jax.lax.scan(lambda x, s: step(x, *s), x, (layers, caches, kinds))
+    found, out = stacks(config, params), []
+    if not config.unroll:
+        kinds = [tuple(map(jnp.asarray, zip(*k, strict=True))) for k in split(config, kinds)]
+    for stack, cache, kind in zip(found, caches or [None] * len(found), kinds, strict=True):
+        if config.unroll:
+            x, cache = step(x, stack, cache, kind)
+        else:
+            x, cache = jax.lax.scan(lambda x, s: step(x, *s), x, (stack, cache, kind))
+        out.append(cache)
+    return x, tuple(out)
 
 
 def for_decoding(config: ModelConfig, params: Params) -> Params:
@@ -244,10 +254,12 @@ def for_decoding(config: ModelConfig, params: Params) -> Params:
     params = jax.tree.unflatten(tree, leaves)
     if not config.unroll or isinstance(params["layers"], tuple):
         return params
-    return {**params, "layers": _unstacked(config, params["layers"])}
+    layers = layers_of(params)
+    rest = {name: leaf for name, leaf in params.items() if name not in layers}
+    return rest | {"layers": _unstacked(config, layers)}
 
 
-_FLOAT32 = re.compile(r"norm$|^value_head/")  # leaves that are used in float32
+_FLOAT32 = re.compile(r"(norm|router|router_bias)$|^value_head/")  # leaves used in float32
 
 
 @functools.partial(jax.jit, static_argnums=1)
@@ -255,12 +267,7 @@ def _cast(leaves: list, dtype: str) -> list:
     return [x.astype(dtype) for x in leaves]
 
 
-def unstack(config: ModelConfig, layers: dict) -> tuple[dict, ...]:
-    """The stacked layer dict as one dict a layer (do this outside a loop, not in its body)."""
-    return tuple(jax.tree.map(lambda a, i=i: a[i], layers) for i in range(config.layers))
-
-
-_unstacked = jax.jit(unstack, static_argnums=0)
+_unstacked = jax.jit(stacks, static_argnums=0)
 
 
 def head_weight(params: Params) -> jax.Array:
@@ -312,13 +319,12 @@ def attend_full(config: ModelConfig, allowed: jax.Array, positions: jax.Array, k
 
     def attend(q, k, v, cache, local):
         del cache
-        a = config.attn
-        grouped = q.reshape(*q.shape[:2], a.kv_heads, a.heads // a.kv_heads, a.head_dim)
+        grouped = q.reshape(*q.shape[:2], k.shape[2], -1, q.shape[-1])
         scores = attention_scores("rqkgd,rskd->rkgqs", grouped, k)
         mask = attention_mask(config, allowed, distance, local)
         probs = masked_softmax(config, [scores], [mask[:, None, None]])[0]
         out = jnp.einsum("rkgqs,rskd->rqkgd", probs.astype(v.dtype), v)
-        return out.reshape(q.shape), keep(k, v)
+        return out.reshape(*q.shape[:-1], -1), keep(k, v)
 
     return attend
 
@@ -343,10 +349,9 @@ def attend_lines(config: ModelConfig, valid: jax.Array, positions: jax.Array, li
     seen = jnp.broadcast_to(valid_p[:, None, None, :], from_prompt.shape)
 
     def attend(q, k, v, cache, local):
-        a = config.attn
         (q_p, q_c), (k_p, k_c), (v_p, v_c) = halves(q), halves(k), halves(v)
         first, _ = inside(q_p, k_p, v_p, cache, local)
-        grouped = q_c.reshape(*q_c.shape[:3], a.kv_heads, a.heads // a.kv_heads, a.head_dim)
+        grouped = q_c.reshape(*q_c.shape[:3], k.shape[2], -1, q.shape[-1])
         scores = [
             attention_scores("rgtkhd,rpkd->rkhgtp", grouped, k_p),
             attention_scores("rgtkhd,rgskd->rkhgts", grouped, k_c),
@@ -358,7 +363,8 @@ def attend_lines(config: ModelConfig, valid: jax.Array, positions: jax.Array, li
         p_prompt, p_own = (p.astype(v.dtype) for p in masked_softmax(config, scores, masks))
         out = jnp.einsum("rkhgtp,rpkd->rgtkhd", p_prompt, v_p)
         out = out + jnp.einsum("rkhgts,rgskd->rgtkhd", p_own, v_c)
-        return jnp.concatenate([first, out.reshape(q.shape[0], -1, *q.shape[2:])], axis=1), None
+        out = out.reshape(q.shape[0], -1, *first.shape[2:])
+        return jnp.concatenate([first, out], axis=1), None
 
     return attend
 
@@ -390,5 +396,5 @@ def forward(config: ModelConfig, params: Params, tokens, positions, attend: Atte
     """
     x = constrain(embed(config, params, tokens), mesh, "batch", None, None)
     rope = rope_tables(config, positions)
-    x, kept = run_layers(config, params["layers"], x, rope, attend, mesh=mesh)
+    x, kept = run_layers(config, params, x, rope, attend, mesh=mesh)
     return rms_norm(x, params["final_norm"], config), kept

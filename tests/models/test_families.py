@@ -48,7 +48,28 @@ LONGROPE = {
     "short_factor": [1.0, 1.2, 1.5],
     "long_factor": [2.0, 3.0, 4.0],
 }
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 100.0,
+    "factor": 8.0,
+    "original_max_position_embeddings": 16,
+}
 LAYERS4 = {"num_hidden_layers": 4}
+DEEPSEEK = {
+    "num_hidden_layers": 3,
+    "num_key_value_heads": 4,
+    "q_lora_rank": 10,
+    "kv_lora_rank": 12,
+    "qk_nope_head_dim": 6,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 10,
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 3,
+    "moe_intermediate_size": 16,
+    "n_group": 4,
+    "topk_group": 2,
+    "first_k_dense_replace": 1,
+}
 CASES = {  # case -> (transformers' config class, what differs from SMALL)
     "qwen2": ("Qwen2Config", {}),
     "qwen2 tied, windowed": (
@@ -80,6 +101,7 @@ CASES = {  # case -> (transformers' config class, what differs from SMALL)
     ),
     "llama3 scaling": ("LlamaConfig", {"rope_parameters": LLAMA3}),
     "llama linear scaling": ("LlamaConfig", {"rope_parameters": LINEAR | {"rope_theta": 50.0}}),
+    "llama yarn": ("LlamaConfig", {"rope_parameters": YARN}),
     "mistral": ("MistralConfig", {"sliding_window": None}),
     "mistral windowed": ("MistralConfig", {"sliding_window": 4, "head_dim": 16}),
     "gemma2": (
@@ -117,6 +139,23 @@ CASES = {  # case -> (transformers' config class, what differs from SMALL)
         "SmolLM3Config",
         LAYERS4 | {"no_rope_layers": [1, 0, 1, 1], "use_sliding_window": True, "sliding_window": 6},
     ),
+    "deepseek_v3": (
+        "DeepseekV3Config",
+        DEEPSEEK
+        | {"rms_norm_eps": 0.05}
+        | {"rope_parameters": YARN | {"mscale": 0.7, "mscale_all_dim": 1.2, "beta_fast": 4.0}},
+    ),
+    "deepseek_v3 direct queries": (
+        "DeepseekV3Config",
+        DEEPSEEK
+        | {"q_lora_rank": None, "rope_interleave": False, "attention_bias": True}
+        | {"first_k_dense_replace": 0, "n_group": 1, "topk_group": 1, "norm_topk_prob": False}
+        | {"n_shared_experts": 2, "num_hidden_layers": 2},
+    ),
+    "deepseek_v3 two dense layers": (
+        "DeepseekV3Config",
+        DEEPSEEK | {"first_k_dense_replace": 2, "topk_group": 1, "num_experts_per_tok": 2},
+    ),
 }
 TOKENS = np.random.default_rng(0).integers(3, VOCAB, (2, LENGTH))
 
@@ -143,7 +182,8 @@ def models(tmp_path_factory):
         torch.manual_seed(0)
         model = transformers.AutoModelForCausalLM.from_config(config).eval()
         with torch.no_grad():
-            for key, value in model.named_parameters():
+            routing = [(k, v) for k, v in model.named_buffers() if k.endswith("correction_bias")]
+            for key, value in [*model.named_parameters(), *routing]:
                 value.normal_(0, 0.3 if "norm" in key else 0.2)
                 value += 1.0 if "norm" in key and "gemma" not in config.model_type else 0.0
         folder = tmp_path_factory.mktemp("model")
@@ -171,7 +211,8 @@ def theirs(model, tokens):
 
 REQUIRED = {"model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers"}
 REQUIRED |= {"num_attention_heads", "num_experts", "num_local_experts", "num_experts_per_tok"}
-REQUIRED |= {"moe_intermediate_size"}
+REQUIRED |= {"moe_intermediate_size", "n_routed_experts", "kv_lora_rank", "v_head_dim"}
+REQUIRED |= {"qk_nope_head_dim", "qk_rope_head_dim"}
 TOLD = {"num_hidden_layers": 7, "num_attention_heads": 32, "num_key_value_heads": 16}
 TOLD |= {"hidden_size": 1024, "head_dim": 48, "rms_norm_eps": 1e-3, "sliding_window": 5}
 TOLD |= {"rope_parameters": {"rope_type": "default", "rope_theta": 123.0}}
@@ -191,6 +232,10 @@ EXTRA = {  # optional keys at values that are not the default
     "phi3": {"original_max_position_embeddings": 32, "rope_parameters": LONGROPE}
     | {"head_dim": 32, "hidden_size": 512, "num_attention_heads": 16, "max_position_embeddings": 99}
     | {"rope_parameters": LONGROPE | {"partial_rotary_factor": 0.1875}},
+    "deepseek_v3": DEEPSEEK
+    | {"head_dim": 8, "num_hidden_layers": 7, "num_key_value_heads": 32, "n_routed_experts": 16}
+    | {"rope_parameters": YARN, "attention_bias": True, "n_shared_experts": 2, "n_group": 4}
+    | {"routed_scaling_factor": 1.5, "norm_topk_prob": False, "rope_interleave": False},
 }
 
 
@@ -215,6 +260,8 @@ def test_a_key_that_is_absent_means_what_it_means_to_transformers(name, without)
         assert dataclasses.replace(theirs, context=context) == ours, key  # 0 is "not limited"
     if "layer_types" in full:  # it may name local layers, which then have no window
         refused -= {"use_sliding_window", "sliding_window"}
+    if name == "deepseek_v3":  # absent means 128 to transformers, which is not one for each head
+        refused -= {"num_key_value_heads"}
     assert refused == REQUIRED & set(full)
 
 
@@ -235,7 +282,7 @@ def test_logits_equal_transformers(case, models):
 DECODED = (  # the fullest case of each family by default, the others when slow tests are run
     ["qwen2 tied, windowed", "qwen3", "qwen3_moe", "llama biased, head_dim", "llama3 scaling"]
     + ["mistral windowed", "gemma2", "gemma3_text scaled", "olmo2 grouped"]
-    + ["phi3 longrope, partial", "smollm3 windowed"]
+    + ["phi3 longrope, partial", "smollm3 windowed", "deepseek_v3", "deepseek_v3 direct queries"]
 )
 
 

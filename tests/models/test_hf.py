@@ -6,11 +6,12 @@ import json
 import jax
 import numpy as np
 import pytest
+from tiny_models import DEEPSEEK
 
 from rlvr_jax.models import transformer as tf
 from rlvr_jax.models.config import AttentionConfig, ModelConfig, MoeConfig
 from rlvr_jax.models.families import FAMILIES, config_of, config_to_json, layout
-from rlvr_jax.models.families.names import tensor_shapes
+from rlvr_jax.models.families.names import leaf_shapes, tensor_shapes
 from rlvr_jax.models.hf import load_params, read_config, write_model
 from rlvr_jax.models.safetensors_file import INDEX, SINGLE, read_headers, write_file
 from rlvr_jax.sharding import MeshConfig, make_mesh
@@ -479,14 +480,19 @@ def test_a_layout_covers_every_row_of_every_tensor_once():
         moe = MoeConfig(3, 2, 12) if "moe" in name else MoeConfig()
         norms = "post" if name == "olmo2" else "both" if "gemma" in name else "pre"
         config = dataclasses.replace(CONFIG, moe=moe, norms=norms)
-        shapes = jax.eval_shape(lambda c=config: tf.init(c, jax.random.key(0)))
-        sizes = {k: v.shape for k, v in shapes.items() if k != "layers"}
-        sizes |= {f"layers/{k}": v.shape for k, v in shapes["layers"].items()}
+        config = DEEPSEEK if "deepseek" in name else config
+        sizes = leaf_shapes(jax.eval_shape(lambda c=config: tf.init(c, jax.random.key(0))))
         cells = layout(FAMILIES[name].names, sizes)
         total = sum(int(np.prod(s)) for s in tensor_shapes(cells, sizes).values())
         assert total == sum(int(np.prod(s)) for s in sizes.values())
         with pytest.raises(ValueError, match="overlap or leave a gap"):
             tensor_shapes([cells[0], *cells], sizes)
+
+
+def test_the_nearest_family_is_one_that_can_be_read_back():
+    attn = dataclasses.replace(CONFIG.attn, qk_norm=True, softcap=3.0)
+    with pytest.raises(ValueError, match='nearest, "qwen3", lacks attn.softcap=3.0'):
+        config_to_json(dataclasses.replace(CONFIG, family="", attn=attn))
 
 
 def test_a_leaf_without_a_name_is_an_error(params, tmp_path):

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import transformer_oracle as oracle
-from tiny_models import EVERYTHING, PLAIN, one_row, random_params, with_attn
+from tiny_models import DEEPSEEK, EVERYTHING, PLAIN, one_row, random_params, with_attn
 
 from rlvr_jax.models import transformer as tf
-from rlvr_jax.models.config import AttentionConfig, ModelConfig, MoeConfig, RopeScaling
+from rlvr_jax.models.config import AttentionConfig, MlaConfig, ModelConfig, MoeConfig, RopeScaling
 
 TOKENS = np.random.default_rng(1).integers(0, PLAIN.vocab, 9)
 UNROLLED = dataclasses.replace(PLAIN, unroll=True)
@@ -21,6 +21,8 @@ LONGROPE = RopeScaling(
     long_factor=(2.0, 3.0, 4.0, 9.0),
     attention_factor=1.5,
 )
+YARN = RopeScaling("yarn", factor=8.0, original_context=16)
+SIGMOID = MoeConfig(experts=6, top_k=2, width=12, scoring="sigmoid", groups=3, top_groups=2)
 
 
 def plain(config, allowed, positions):
@@ -64,6 +66,25 @@ SWITCHES = {
     "qk_norm_whole": with_attn(UNROLLED, qk_norm=True, qk_norm_whole=True),
     "moe": dataclasses.replace(UNROLLED, moe=MoeConfig(experts=5, top_k=2, width=12)),
     "moe normalized": dataclasses.replace(UNROLLED, moe=MoeConfig(4, 3, 12, normalize=True)),
+    "rope yarn": with_attn(UNROLLED, rope_theta=100.0, rope=YARN),
+    "mla": with_attn(UNROLLED, rotary_dim=4, mla=MlaConfig(kv_rank=6)),
+    "mla, every switch": with_attn(
+        UNROLLED,
+        head_dim=10,
+        rotary_dim=4,
+        qkv_bias=True,
+        rope_theta=100.0,
+        rope=dataclasses.replace(YARN, mscale=0.5, mscale_all_dim=2.0, beta_fast=2.0),
+        mla=MlaConfig(kv_rank=6, q_rank=5, value_dim=12, interleave=True),
+    ),
+    "mla, absorbed": with_attn(
+        UNROLLED,
+        head_dim=10,
+        rotary_dim=4,
+        mla=MlaConfig(kv_rank=6, value_dim=12, absorb=True),
+    ),
+    "moe sigmoid": dataclasses.replace(UNROLLED, moe=SIGMOID),
+    "deepseek": dataclasses.replace(DEEPSEEK, unroll=True),
     "grouped queries": with_attn(UNROLLED, kv_heads=1),
     "everything": dataclasses.replace(EVERYTHING, unroll=True),
 }
@@ -86,8 +107,9 @@ def test_every_switch_has_an_effect(name, by_switch):
     """With the shared weights as they are (new leaves aside), the logits move."""
     config, shared = SWITCHES[name], random_params(UNROLLED)
     params = jax.tree.map(lambda x: x, random_params(config))
-    if config.layers == UNROLLED.layers and config.attn.kv_heads == UNROLLED.attn.kv_heads:
-        layers = {k: shared["layers"].get(k, v) for k, v in params["layers"].items()}
+    old = shared["layers"]
+    if all(old[k].shape == v.shape for k, v in params["layers"].items() if k in old):
+        layers = {k: old.get(k, v) for k, v in params["layers"].items()}
         params = {k: shared.get(k, v) for k, v in params.items()} | {"layers": layers}
         moved = logits(config, params, TOKENS)
     else:
@@ -236,10 +258,25 @@ def test_init_has_the_asked_spread_and_neutral_norms():
         (lambda: AttentionConfig(head_dim=8, rotary_dim=10), "at most attn.head_dim, 8; got 10"),
         (lambda: AttentionConfig(qk_norm_whole=True), "has no effect: attn.qk_norm is off"),
         (lambda: AttentionConfig(head_dim=6, rope=LONGROPE), "need 3 numbers each, got 4 and 4"),
-        (lambda: RopeScaling("yarn"), "none, linear, llama3 or longrope"),
+        (lambda: RopeScaling("ntk"), "none, linear, llama3, longrope or yarn"),
         (lambda: RopeScaling("llama3"), "needs attn.rope.original_context"),
         (lambda: RopeScaling("linear", factor=0.0), "must be positive"),
+        (lambda: RopeScaling("yarn"), "needs attn.rope.original_context"),
+        (lambda: RopeScaling(beta_slow=33.0), "beta_slow is positive and at most"),
         (lambda: MoeConfig(experts=2, top_k=3, width=4), "moe.top_k is 1 to moe.experts"),
+        (lambda: MoeConfig(shared=1), "moe.shared has no effect: moe.experts is 0"),
+        (lambda: MoeConfig(4, 1, 8, scoring="tanh"), 'softmax or sigmoid; got "tanh"'),
+        (lambda: MoeConfig(4, 1, 8, scale=0.0), "moe.scale is positive"),
+        (lambda: MoeConfig(4, 1, 8, groups=2), "moe.groups and moe.top_groups need moe.scoring"),
+        (lambda: dataclasses.replace(SIGMOID, groups=4), "got 6 experts, 4 groups, 2 top groups"),
+        (lambda: dataclasses.replace(SIGMOID, groups=6), "groups of two or more"),
+        (lambda: dataclasses.replace(SIGMOID, top_groups=4), "3 groups, 4 top groups"),
+        (lambda: dataclasses.replace(SIGMOID, top_k=5), "top_k 5 is more than .* groups, 4"),
+        (lambda: ModelConfig(moe=MoeConfig(4, 1, 8, dense_layers=2)), "less than model.layers, 2"),
+        (lambda: MlaConfig(q_rank=4), "attn.mla.q_rank has no effect: attn.mla.kv_rank is 0"),
+        (lambda: MlaConfig(kv_rank=4, value_dim=-2), "value_dim are not negative"),
+        (lambda: AttentionConfig(kv_heads=2, mla=MlaConfig(4)), "attn.kv_heads equal attn.heads"),
+        (lambda: AttentionConfig(qk_norm=True, mla=MlaConfig(4)), "attn.qk_norm must be off"),
         (lambda: AttentionConfig(rope_theta_local=5.0), "need attn.window > 0"),
         (lambda: AttentionConfig(local_pattern=(1, 0)), "need attn.window > 0"),
         (lambda: ModelConfig(activation="relu"), "silu, gelu_tanh"),

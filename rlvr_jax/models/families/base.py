@@ -24,6 +24,7 @@ class Family:
     model_type: ClassVar[str]
     architecture: ClassVar[str]
     names: ClassVar[Mapping[str, Tensor]] = LLAMA
+    unused: ClassVar[str] = ""  # how tensors begin that a checkpoint may hold and no one reads
 
     def read(self, keys: Keys) -> ModelConfig:
         """The model a config.json describes."""
@@ -56,19 +57,28 @@ def _architecture(c: ModelConfig) -> ModelConfig:
     rope = dataclasses.replace(c.attn.rope, long=False)
     fixed = {k: getattr(plain, k) for k in (*RUN_KEYS, "family", "init_std")}
     attn = dataclasses.replace(c.attn, rope=rope, query_scale=c.attn.scale)
-    mlp_width = 0 if c.moe.experts else c.mlp_width
+    if attn.mla.kv_rank:
+        mla = dataclasses.replace(attn.mla, value_dim=attn.value_dim, absorb=False)
+        attn = dataclasses.replace(attn, mla=mla)
+    mlp_width = 0 if c.moe.experts and not c.moe.dense_layers else c.mlp_width
     return dataclasses.replace(c, **fixed, attn=attn, mlp_width=mlp_width)
 
 
 def family_of(c: ModelConfig) -> Family:
     """The family `c` is exported as: its own, else the first that expresses every switch."""
     order = [c.family] if c.family else sorted(FAMILIES, key=lambda name: name != "llama")
-    wrong = {}
+    wrong, refused = {}, {}
     for name in order:
         family = FAMILIES.make(name)
-        wrong[name] = _inexpressible(family, c)
-        if not wrong[name]:
+        try:
+            lost = _inexpressible(family, c)
+        except ValueError as error:  # not even a model of this family
+            refused[name] = [str(error)]
+            continue
+        if not lost:
             return family
+        wrong[name] = lost
+    wrong = wrong or refused
     name = min(wrong, key=lambda name: len(wrong[name]))
     raise ValueError(
         f'no model family expresses this model; the nearest, "{name}", lacks '
@@ -77,11 +87,9 @@ def family_of(c: ModelConfig) -> Family:
 
 
 def _inexpressible(family: Family, c: ModelConfig) -> list[str]:
-    """Switches of `c` that are lost on the way through a config.json of `family`."""
-    try:
-        back = family.read(Keys(family.write(c)))
-    except ValueError as error:
-        return [str(error)]
+    """Switches of `c` that are lost on the way through a config.json of `family`; ValueError where
+    it cannot be read back."""
+    back = family.read(Keys(family.write(c)))
     wanted, got = (dataclasses.asdict(_architecture(x)) for x in (c, back))
     flat = [(k, wanted[k], got[k]) for k in wanted if k != "attn"]
     flat += [(f"attn.{k}", v, got["attn"][k]) for k, v in wanted["attn"].items()]
@@ -190,7 +198,16 @@ _SCALING = {  # rope_type -> ours of each key
         "original_max_position_embeddings": "original_context",
         "attention_factor": "attention_factor",
     },
+    "yarn": {
+        "factor": "factor",
+        "original_max_position_embeddings": "original_context",
+        "beta_fast": "beta_fast",
+        "beta_slow": "beta_slow",
+        "mscale": "mscale",
+        "mscale_all_dim": "mscale_all_dim",
+    },
 }
+_ABSENT = {"yarn": {"beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 0.0}}
 
 
 def one_name(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,6 +263,8 @@ def read_scaling(given: Mapping[str, Any]) -> RopeScaling:
     bad = [k for k in given if k not in _SCALING[kind]]
     if bad:
         raise ValueError(f'rope scaling "{kind}" has keys that are not supported: {bad}')
+    scales = given.get("mscale"), given.get("mscale_all_dim")
+    given = _ABSENT.get(kind, {}) | given
     lost = [k for k in _SCALING[kind] if k not in given]
     if lost:
         raise ValueError(f'rope scaling "{kind}" lacks {", ".join(lost)}')
@@ -255,10 +274,20 @@ def read_scaling(given: Mapping[str, Any]) -> RopeScaling:
         if listed != isinstance(value, list) or not all(is_number(n) for n in numbers):
             what = "a list of numbers" if listed else "a number"
             raise ValueError(f'"{key}" of rope scaling "{kind}" must be {what}; got {value!r}')
+    _check_mscales(*scales)
     fields = {_SCALING[kind][k]: v for k, v in given.items()}
     return RopeScaling(
         kind, **{k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
     )
+
+
+def _check_mscales(one: float | None, all_dim: float | None) -> None:
+    """Of either without the other, `transformers` and DeepSeek's own code make different things."""
+    if min(one or 0, all_dim or 0) <= 0 and not (one in (None, 1) and not all_dim):
+        raise ValueError(
+            f"mscale and mscale_all_dim of rope scaling are positive or absent, both of them; got "
+            f"{one} and {all_dim}"
+        )
 
 
 def write_rope(a: AttentionConfig) -> dict[str, Any]:

@@ -14,7 +14,7 @@ resid_pdrop embd_pdrop hidden_dropout attn_implementation _attn_implementation_a
 cache_implementation pretraining_tp max_window_layers output_router_logits router_aux_loss_coef
 return_dict output_hidden_states output_attentions chunk_size_feed_forward id2label label2id
 is_encoder_decoder problem_type tokenizer_class unsloth_fixed unsloth_version num_logits_to_keep
-num_labels
+num_labels aux_loss_alpha seq_aux ep_size
 """
 # What transformers 4 wrote into every config.json: defaults of generation, of classes with other
 # heads, and of back ends.
@@ -69,14 +69,16 @@ _KINDS: dict[Kind, str] = {
     ): "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads "
     "num_key_value_heads head_dim max_position_embeddings original_max_position_embeddings "
     "sliding_window_pattern no_rope_layer_interval num_experts num_local_experts "
-    "num_experts_per_tok moe_intermediate_size",
-    ("a whole number", is_whole): "sliding_window max_window_layers",
+    "num_experts_per_tok moe_intermediate_size n_routed_experts n_shared_experts n_group "
+    "topk_group kv_lora_rank q_lora_rank qk_nope_head_dim qk_rope_head_dim qk_head_dim v_head_dim",
+    ("a whole number", is_whole): "sliding_window max_window_layers first_k_dense_replace "
+    "num_nextn_predict_layers",
     ("a positive number", lambda v: is_number(v) and v > 0): "rope_theta rms_norm_eps "
-    "rope_local_base_freq partial_rotary_factor query_pre_attn_scalar",
+    "rope_local_base_freq partial_rotary_factor query_pre_attn_scalar routed_scaling_factor",
     ("a number, 0 or more", lambda v: is_number(v) and v >= 0): "attn_logit_softcapping "
     "final_logit_softcapping",
     ("true or false", lambda v: isinstance(v, bool)): "attention_bias tie_word_embeddings "
-    "use_sliding_window norm_topk_prob",
+    "use_sliding_window norm_topk_prob rope_interleave",
     ("a word", lambda v: isinstance(v, str)): "hidden_act hidden_activation",
     ("an object", lambda v: isinstance(v, Mapping)): "rope_parameters rope_scaling "
     "full_attention sliding_attention",

@@ -10,6 +10,8 @@ import jax
 
 from rlvr_jax.sharding import path_name
 
+DENSE = "dense/"  # how the paths of dense first layers begin
+
 
 class Tensor(NamedTuple):
     """A tensor's name, with {layer} and {expert} where there is one for each.
@@ -79,11 +81,11 @@ def leaf_shapes(shapes) -> dict[str, tuple[int, ...]]:
 
 def layout(names: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]]) -> list[Cell]:
     """Every cell of every leaf in `shapes`, tensor by tensor; ValueError for a leaf without a
-    name."""
-    lost = sorted(set(shapes) - set(names))
+    name.  Leaves of dense first layers have the names of the others."""
+    lost = sorted({leaf for leaf in shapes if leaf.removeprefix(DENSE) not in names})
     if lost:
         raise ValueError(f"this model family has no tensor for: {', '.join(lost)}")
-    cells = [cell for leaf in shapes for cell in _cells(leaf, names[leaf], shapes)]
+    cells = [c for leaf in shapes for c in _cells(leaf, names[leaf.removeprefix(DENSE)], shapes)]
     return sorted(cells, key=lambda c: (_natural(c.tensor), c.start))
 
 
@@ -98,8 +100,10 @@ def _cells(leaf: str, tensor: Tensor, shapes) -> Iterator[Cell]:
         start += shapes[other][-1]
     inner = shapes[leaf][len(slots) :]
     rows = inner[-1] if tensor.transpose else inner[0]
+    first = 0 if leaf.startswith(DENSE) else shapes.get(f"{DENSE}layers/o", (0,))[0]
     for at in itertools.product(*map(range, shapes[leaf][: len(slots)])):
-        name = tensor.name.format(**dict(zip(slots, at, strict=True)))
+        number = dict(zip(slots, at, strict=True))
+        name = tensor.name.format(**number | {"layer": first + number.get("layer", 0)})
         yield Cell(leaf, at, name, start, start + rows, tensor.transpose)
 
 
