@@ -119,8 +119,22 @@ def over_seeds(entries: list[dict]) -> Estimate:
     return dataclasses.replace(e, lo=max(0.0, e.lo), hi=min(1.0, e.hi))
 
 
+def replaced(workdir: pathlib.Path, algorithm: str) -> str:
+    """What the config says in place of the algorithm's row: "`opo` learner.minibatches 4 (1)"."""
+    used = json.loads((workdir / "config.json").read_text())
+    found = [
+        f"{section}.{key} {used[section][key]} ({value})"
+        for section, fields in PRESETS[algorithm].overrides.items()
+        for key, value in fields.items()
+        if isinstance(value, int | float) and used[section][key] != value
+    ]
+    return f"`{algorithm}` {', '.join(found)}" if found else ""
+
+
 def document(rows: list[str], options: argparse.Namespace) -> str:
     config = pathlib.Path(options.config).name
+    algorithms = options.algorithms.split(",")
+    own = [replaced(options.runs / f"{algorithm}-0", algorithm) for algorithm in algorithms]
     changed = ", ".join(options.set) or "nothing"
     head = [
         "# Sweep over the algorithms",
@@ -131,6 +145,10 @@ def document(rows: list[str], options: argparse.Namespace) -> str:
         "interval of that mean (Student's t; of a single seed: its interval over problems); how "
         f"many seeds reach {BAR}; the mean reward of the "
         "rollouts in five parts of the stage; minutes of the stage.",
+        "",
+        f"Values that `{config}` sets itself stand in place of the row's (in brackets): "
+        + ("; ".join(filter(None, own)) or "none")
+        + ".",
         "",
         "| algorithm | before | after | seeds at the bar | reward by fifths | minutes |",
         "| --- | --- | --- | --- | --- | --- |",
