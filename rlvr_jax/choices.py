@@ -47,6 +47,7 @@ def validate(sections: Sections) -> None:
     _check_entropy(sections)
     _check_sampler(sections, objective)
     _check_group(sections, objective, advantage)
+    _check_reward(sections, advantage)
 
 
 def check_training(config: Mapping[str, Any]) -> None:
@@ -69,7 +70,7 @@ def check_training(config: Mapping[str, Any]) -> None:
 
 def _check_level(sections: Sections, objective: Objective, advantage) -> None:
     mode = sections.get("aggregation", {}).get("mode", "token_mean")
-    check_aggregation(mode, 1)
+    check_aggregation(mode, sections.get("aggregation", {}).get("length_limit", 1))
     if objective.loss.level == "token":
         return
     name = f'loss "{sections["loss"]["name"]}"'
@@ -154,3 +155,29 @@ def _check_group(sections: Sections, objective: Objective, advantage) -> None:
         )
     if group == 1 and sections.get("rollout", {}).get("dynamic_sampling", False):
         raise ValueError("rollout.dynamic_sampling drops unanimous groups; rollout.group is 1")
+
+
+def _check_reward(sections: Sections, advantage) -> None:
+    name, shaping = sections["advantage"]["name"], sections.get("shaping", {})
+    if "step_reward_BT" in advantage.needs:
+        raise ValueError(f'advantage "{name}" needs step rewards, which no reward of a run gives')
+    terms = [k for k in ("soft_overlong", "kimi_length", "cosine_length") if shaping.get(k)]
+    if name in ("passk", "gdpo") and terms:
+        read = {"passk": "whether answers are right", "gdpo": "the parts of the verdicts"}[name]
+        raise ValueError(
+            f'shaping.{terms[0]} has no effect: advantage "{name}" reads {read}, not the reward'
+        )
+    if name != "gdpo":
+        return
+    if not advantage.parts:
+        raise ValueError(
+            'advantage "gdpo" needs advantage.parts, the parts of the verdicts that are '
+            'normalised one by one, e.g. ("format", "correct")'
+        )
+    reward = sections.get("reward", {})
+    unread = [key for key in ("weights", "gates") if reward.get(key)]
+    if unread:
+        raise ValueError(
+            f'reward.{unread[0]} has no effect: advantage "gdpo" reads the parts and not their sum '
+            "(advantage.weights weighs them)"
+        )

@@ -21,6 +21,7 @@ from rlvr_jax.choices import Sections, check_training, validate
 from rlvr_jax.controllers import EntropyConfig, KLControlConfig
 from rlvr_jax.critic import CriticConfig
 from rlvr_jax.curriculum import CurriculumConfig
+from rlvr_jax.effects import WITHOUT_EFFECT
 from rlvr_jax.evaluate import EvalConfig
 from rlvr_jax.experience import AggregationConfig, LearnerConfig
 from rlvr_jax.generate import DecodeConfig
@@ -147,33 +148,6 @@ TAKEN_FROM = {"objective": ("entropy_coef",), "model": ("lora_scale",)}
 RL_ONLY = ("advantage", "loss", "objective", "aggregation", "kl", "correction", "reference")
 RL_ONLY += ("learner", "optim", "rl", "rollout", "entropy", "kl_control", "critic", "shaping")
 RL_ONLY += ("curriculum",)
-
-WITHOUT_EFFECT = (  # (section, key, said of the built run, reason)
-    ("rollout", "max_refills", lambda r: not r.rollout.dynamic_sampling, "dynamic_sampling is off"),
-    ("aggregation", "length_limit", lambda r: r.aggregation.mode != "const", 'mode is not "const"'),
-    ("optim", "final_scale", lambda r: r.optim.schedule == "constant", "the schedule is constant"),
-    *(
-        ("entropy", key, lambda r: r.entropy.target is None, "entropy.target is not set")
-        for key in ("step", "low", "high")
-    ),
-    *(
-        ("critic", key, lambda r: not r.critic.enabled, "critic.enabled is False")
-        for key in ("model", "value_clip", "warmup_steps", "minibatches", "epochs", "optim")
-    ),
-    *(
-        ("lora", key, lambda r: not r.lora.rank, "lora.rank is 0")
-        for key in ("alpha", "targets", "stages")
-    ),
-    ("kl_control", "horizon", lambda r: r.kl_control.target is None, "kl_control.target is unset"),
-    ("shaping", "soft_overlong_scale", lambda r: not r.shaping.soft_overlong, "soft_overlong is 0"),
-    ("shaping", "kimi_after", lambda r: not r.shaping.kimi_length, "kimi_length is 0"),
-    ("curriculum", "min_samples", lambda r: not r.curriculum.active, "nothing is left out"),
-    ("reference", "reset_optimizer", lambda r: r.reference.mode != "every_n", "not every_n"),
-    *(  # max_bad_updates guards the stage of sft as well
-        ("learner", key, lambda r: "rl" not in r.stages, "there is no rl stage")
-        for key in ("minibatches", "epochs", "old_logp", "max_sampler_gap")
-    ),
-)
 
 
 def fields_of(section: Any, name: str = "") -> dict[str, Any]:
@@ -334,6 +308,16 @@ def _check(run: RunConfig) -> None:
             f"rollout.limits {run.rollout.limits} go beyond decode.max_new_tokens, "
             f"{run.decode.max_new_tokens}"
         )
+    if "rl" in run.stages and run.critic.enabled and run.critic.warmup_steps >= run.rl.steps:
+        raise ValueError(
+            f"the critic's warm-up takes {run.critic.warmup_steps} of {run.rl.steps} rl.steps: the "
+            "policy would never be trained (set critic.warmup_steps or rl.steps)"
+        )
+    if "rl" in run.stages and run.learner.minibatches > run.rollout.prompts:
+        raise ValueError(
+            f"learner.minibatches {run.learner.minibatches}: a rollout has {run.rollout.prompts} "
+            "prompts, and a minibatch at least one of them"
+        )
     if run.sampling.greedy and "rl" in run.stages:
         raise ValueError("sampling.temperature 0 samples the same completion every time: no signal")
 
@@ -352,7 +336,7 @@ def _check_effects(run: RunConfig, given: Mapping[str, Any]) -> None:
 def _as_sections(run: RunConfig) -> Sections:
     """The built run as the plain sections that `choices` speaks of."""
     plain = to_json(run)
-    return {key: plain[key] for key in RL_ONLY}
+    return {key: plain[key] for key in (*RL_ONLY, "reward")}
 
 
 def to_json(run: RunConfig) -> dict[str, Any]:

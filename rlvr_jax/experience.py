@@ -154,7 +154,7 @@ def _advantage_inputs(
     if kl.place == "reward":
         arrays["kl_BT"] = kl.reward_BT(e.old_logp_BT, e.ref_logp_BT, e.mask_BT, extras.kl_coef)
     if "reward_parts_CNG" in advantage.needs:
-        arrays["reward_parts_CNG"] = judged.parts_CNG
+        arrays["reward_parts_CNG"] = judged.parts_CNG(advantage.parts)
     if extras.greedy_reward_N is not None:
         arrays["greedy_reward_N"] = np.nan_to_num(extras.greedy_reward_N)
     if extras.baseline is not None:

@@ -249,6 +249,33 @@ def make_update(
     return make_step(loss, tx, state, mesh, ("policy/grad_norm", "health/nonfinite"))
 
 
+def _make_apply(tx: optax.GradientTransformation, names: tuple[str, str]):
+    """apply(state, gradients) -> (state, metrics): the optimizer's step, or none where the gradient
+    is not finite."""
+
+    def moved(state, grads):
+        updates, opt_state = tx.update(grads, state.opt_state, state.params)
+        return optax.apply_updates(state.params, updates), opt_state
+
+    def stays(state, grads):
+        return state.params, state.opt_state
+
+    def apply(state, grads):
+        norm = optax.tree.norm(grads)
+        ok = jnp.isfinite(norm)
+        # A branch and not a choice between leaves: that would hold another copy of the parameters.
+        params, opt_state = jax.lax.cond(ok, moved, stays, state, grads)
+        state = TrainState(
+            step=state.step + 1,
+            params=params,
+            opt_state=opt_state,
+            bad_steps=jnp.where(ok, 0, state.bad_steps + 1),
+        )
+        return state, {names[0]: norm, names[1]: 1.0 - ok}
+
+    return apply
+
+
 def make_step(
     loss: Callable,
     tx: optax.GradientTransformation,
@@ -273,26 +300,7 @@ def make_step(
             return grads, metrics
         return jax.tree.map(jnp.add, total[0], grads), merge_metrics(total[1], metrics)
 
-    def moved(state, grads):
-        updates, opt_state = tx.update(grads, state.opt_state, state.params)
-        return optax.apply_updates(state.params, updates), opt_state
-
-    def stays(state, grads):
-        return state.params, state.opt_state
-
-    def apply(state, grads):
-        norm = optax.tree.norm(grads)
-        ok = jnp.isfinite(norm)
-        # A branch and not a choice between leaves: that would hold another copy of the parameters.
-        params, opt_state = jax.lax.cond(ok, moved, stays, state, grads)
-        state = TrainState(
-            step=state.step + 1,
-            params=params,
-            opt_state=opt_state,
-            bad_steps=jnp.where(ok, 0, state.bad_steps + 1),
-        )
-        return state, {names[0]: norm, names[1]: 1.0 - ok}
-
+    apply = _make_apply(tx, names)
     grad_shardings = (shardings.params, replicated(mesh))
     grad = jax.jit(grad, donate_argnums=(1,), out_shardings=grad_shardings)
     apply = jax.jit(apply, donate_argnums=(0,), out_shardings=(shardings, replicated(mesh)))

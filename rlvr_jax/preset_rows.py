@@ -43,6 +43,8 @@ _SEQ_MEAN = {"mode": "seq_mean_token_mean"}
 _SEQ_SUM = {"mode": "seq_mean_token_sum"}
 _REFILL = {"dynamic_sampling": True}
 _FROZEN = {"mode": "frozen"}
+# Half: the papers take up to 1 off a reward of -1 or 1; here a wrong answer earns 0 and not -1.
+_OVERLONG = {"soft_overlong": 0.2, "soft_overlong_scale": 0.5}
 
 _WITHOUT_CRITIC = (
     _row(
@@ -126,7 +128,7 @@ _WITHOUT_CRITIC = (
         loss=_clip(0.2, 0.28),
         aggregation=_TOKEN_MEAN,
         rollout=_REFILL,
-        shaping={"soft_overlong": 0.2},
+        shaping=_OVERLONG,
     ),
     _row(
         "gspo",
@@ -260,7 +262,7 @@ _WITHOUT_CRITIC = (
         loss=_named("cispo", is_floor=0.0, is_cap=5.0),
         aggregation=_TOKEN_MEAN,
         rollout=_REFILL,
-        shaping={"soft_overlong": 0.2},
+        shaping=_OVERLONG,
     ),
     _row(
         "scalerl",
@@ -286,7 +288,7 @@ _WITHOUT_CRITIC = (
     _row(
         "pkpo",
         "Walder & Karkhanis, arXiv 2505.15201",
-        "s_i grad log pi, s_i = mean over k-subsets with i of max R - max R without i",
+        "s_i grad log pi, s_i = k/n of the mean over k-subsets with i of max R - max R without i",
         "baseline LOO-1; k may be annealed to 1",
         advantage=_named("pkpo", k=4, variance_baseline="loo_minus_one"),
         loss=_named("policy_gradient"),

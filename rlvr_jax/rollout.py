@@ -14,6 +14,7 @@ import numpy as np
 from rlvr_jax.generate import Address, DecodeConfig, Sampler
 from rlvr_jax.log import Clock, sample_row
 from rlvr_jax.packing import Sequences
+from rlvr_jax.registry import nearest
 from rlvr_jax.slots import Samples, bucket
 from rlvr_jax.text import PromptFormat, decode, encode_prompt
 from rlvr_jax.types import Completion, Problem, Verdict
@@ -94,13 +95,18 @@ class Judged:
     def accurate_NG(self) -> np.ndarray:
         return np.array([v.accurate for v in self.verdicts]).reshape(-1, self.group)
 
-    @property
-    def parts_CNG(self) -> np.ndarray:
-        """float32: every part of the verdicts, by name in alphabetical order; 0 where one lacks it.
-        The score itself where no verdict has parts.  "accuracy" is for evaluations alone."""
-        names = sorted({name for v in self.verdicts for name in v.parts} - {"accuracy"})
-        rows = [[v.parts.get(name, 0.0) for v in self.verdicts] for name in names]
-        rows = rows or [[v.score for v in self.verdicts]]
+    def parts_CNG(self, names: Sequence[str]) -> np.ndarray:
+        """float32: those parts of the verdicts, 0 where it could not be judged.  ValueError for a
+        part that a verdict lacks."""
+        known = sorted({name for v in self.verdicts for name in v.parts})
+        rows = []
+        for name in names:
+            if any(name not in v.parts for v in self.verdicts if v.status != "unknown"):
+                raise ValueError(
+                    f'advantage.parts: not every verdict has a part "{name}"{nearest(name, known)} '
+                    f"(there are: {', '.join(known) or 'none'})"
+                )
+            rows.append([v.parts.get(name, 0.0) for v in self.verdicts])
         return np.array(rows, np.float32).reshape(len(rows), -1, self.group)
 
     def take(self, groups: Sequence[int]) -> Judged:

@@ -47,12 +47,14 @@ def shaped(judged: Judged, config: ShapingConfig, limit: int, step: int) -> Judg
     length_B, plain_B = judged.samples.length_B, judged.reward_NG.reshape(-1)
     score_B = plain_B.astype(np.float64)
     if config.cosine_length:
-        score_B = cosine_length(length_B, judged.correct_NG.reshape(-1), limit)
+        correct_B, cut_B = judged.correct_NG.reshape(-1), ~judged.samples.eos_B
+        score_B = cosine_length(length_B, correct_B, limit, cut_B)
     if config.soft_overlong:
         buffer = max(1, round(config.soft_overlong * limit))
         score_B = score_B + config.soft_overlong_scale * soft_overlong(length_B, limit, buffer)
     if config.kimi_length and step > config.kimi_after:
-        term_NG = kimi_length(length_B.reshape(-1, judged.group), judged.correct_NG)
+        length_NG = length_B.reshape(-1, judged.group)
+        term_NG = kimi_length(length_NG, judged.correct_NG, judged.valid_NG)
         score_B = score_B + config.kimi_length * term_NG.reshape(-1)
     verdicts = [
         v

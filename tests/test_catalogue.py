@@ -271,14 +271,18 @@ def test_the_running_mean_is_taken_before_it_moves():
     assert made(ADVANTAGES.make("running_mean", alpha=0.5), baseline=0.25).next_baseline > 0.28
 
 
-def test_gdpo_sees_the_parts_by_name():
-    parts = [{"b": float(i % 2), "a": float(i)} for i in range(6)]
+def test_gdpo_sees_the_parts_that_it_names():
+    parts = [{"b": float(i % 2), "a": float(i), "diagnostic": float(i == 3)} for i in range(6)]
     j = judged(parts=parts)
-    assert j.parts_CNG.shape == (2, 2, 3) and j.parts_CNG[0].reshape(-1).tolist() == list(range(6))
-    one = made(ADVANTAGES.make("gdpo", weights=(1.0, 0.0)), j).adv_BT
-    other = made(ADVANTAGES.make("gdpo", weights=(0.0, 1.0)), j).adv_BT
-    assert np.abs(one - other).max() > 0.1
-    assert judged().parts_CNG.tolist() == [judged().reward_NG.tolist()]
+    assert j.parts_CNG(("a", "b"))[0].reshape(-1).tolist() == list(range(6))
+    assert j.parts_CNG(("b", "a"))[1].reshape(-1).tolist() == list(range(6))
+    made_of = {names: made(ADVANTAGES.make("gdpo", parts=names), j).adv_BT for names in "ab"}
+    both = made(ADVANTAGES.make("gdpo", parts=("a", "b")), j).adv_BT
+    weighed = made(ADVANTAGES.make("gdpo", parts=("a", "b"), weights=(0.0, 1.0)), j).adv_BT
+    assert np.abs(made_of["a"] - made_of["b"]).max() > 0.1 < np.abs(both - made_of["a"]).max()
+    np.testing.assert_allclose(weighed, made_of["b"])
+    with pytest.raises(ValueError, match='not every verdict has a part "c"'):
+        j.parts_CNG(("c",))
 
 
 def test_the_critic_gives_advantages_and_targets():

@@ -16,6 +16,8 @@ def sections(**changes):
     return {"advantage": GROUP, "loss": CLIPPED} | changes
 
 
+GDPO = {"name": "gdpo", "parts": ("format", "correct")}
+
 REFUSED = [
     (dict(kl=KL), "needs a reference"),
     (dict(kl=KL, reference={"mode": "frosen"}), "not one of"),
@@ -69,6 +71,14 @@ REFUSED = [
     (dict(loss={"name": "clipped", "eps_hihg": 0.3}), 'did you mean "eps_high"'),
     (dict(loss={"eps_high": 0.3}), 'needs "name"'),
     (dict(kl={"place": "loss", "estimator": "k1", "coef": 0.1}), "exactly 0"),
+    (dict(advantage={"name": "process"}), "no reward of a run gives"),
+    (dict(aggregation={"mode": "const", "length_limit": -3}), "length_limit is -3"),
+    (dict(advantage={"name": "passk"}, shaping={"soft_overlong": 0.2}), "soft_overlong has no eff"),
+    (dict(advantage=GDPO, shaping={"cosine_length": True}), "cosine_length has no effect"),
+    (dict(advantage={"name": "gdpo"}), "needs advantage.parts"),
+    (dict(advantage=GDPO, reward={"weights": (1.0, 2.0)}), "reward.weights has no effect"),
+    (dict(advantage=GDPO, reward={"gates": ("format",)}), "reward.gates has no effect"),
+    (dict(advantage=GDPO | {"weights": (1.0,)}), "1 weights for 2 parts"),
 ]
 
 

@@ -121,6 +121,18 @@ def test_every_preset_is_known_to_the_config(name):
         ({"aggregation__length_limit": 5}, "no effect"),
         ({"rollout__max_refills": 2}, "no effect"),
         ({"model__attn__kv_heads": 3}, "kv_heads"),
+        ({"correction__high": 3.0}, "correction.high has no effect"),
+        ({"algorithm": "dr_grpo", "advantage__ddof": 0}, "advantage.ddof has no effect"),
+        ({"algorithm": "dapo", "kl__coef": None, "kl__force": True}, "kl.force has no effect"),
+        (
+            {"algorithm": "dapo", "kl__coef": None, "kl__estimator": "k1"},
+            "kl.estimator has no effect",
+        ),
+        ({"algorithm": "prorl", "reference__every": 1000}, "reference.every has no effect"),
+        ({"algorithm": "ppo", "critic__warmup_steps": 1000}, "never be trained"),
+        ({"algorithm": "vapo", "rl__steps": 50}, "never be trained"),
+        ({"learner__minibatches": 1000}, "a rollout has"),
+        ({"shaping__kimi_length": 0.5, "shaping__kimi_after": 5000}, "kimi_length has no effect"),
         ({"reward__name": "numric"}, "numeric"),
     ],
 )

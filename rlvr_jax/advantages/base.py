@@ -41,6 +41,9 @@ def check_inputs(estimator: Advantage, x: AdvantageInputs) -> None:
     for field in estimator.needs:
         if getattr(x, field) is None:
             raise ValueError(f"advantage {name} needs {field}, which was not given")
+    for field in ("valid_NG", "mask_BT"):  # ~ of integers is another thing
+        if getattr(x, field).dtype != bool:
+            raise ValueError(f"{field} must be bool, it is {getattr(x, field).dtype}")
     if x.kl_BT is not None and not estimator.takes_kl:
         raise ValueError(f'advantage {name} cannot take the KL in the reward; use kl.place "loss"')
 

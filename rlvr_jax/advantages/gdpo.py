@@ -22,10 +22,12 @@ class Gdpo:
 
     Liu et al., arXiv 2601.05242.  Rewards that are summed before they are normalised
     let different combinations collapse to one advantage; here each component keeps its say.
+    parts: in a run, the names of the components among the parts of the verdicts.
     weights: one per component; empty means all 1.  batch_std False leaves out the last division.
     Reads `reward_parts_CNG` and not the summed reward.
     """
 
+    parts: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()
     batch_std: bool = True
     ddof: int = 1
@@ -38,6 +40,8 @@ class Gdpo:
 
     def __post_init__(self):
         check_normaliser(self.ddof, self.eps, self.tol)
+        if self.parts and len(self.weights) not in (0, len(self.parts)):
+            raise ValueError(f"gdpo has {len(self.weights)} weights for {len(self.parts)} parts")
 
     def __call__(self, x: AdvantageInputs) -> jax.Array:
         check_inputs(self, x)

@@ -50,9 +50,15 @@ def under_mask(x: LossInputs) -> LossInputs:
 
 
 def log_ratio(logp_BT: jax.Array, base_BT: jax.Array, mask_BT: jax.Array) -> jax.Array:
-    """log pi / pi_base, 0 where masked, clipped to +-MAX_LOG_RATIO (no gradient beyond)."""
-    difference_BT = jnp.where(mask_BT, logp_BT - base_BT, jnp.zeros_like(logp_BT))
-    return jnp.clip(difference_BT, -MAX_LOG_RATIO, MAX_LOG_RATIO)
+    """log pi / pi_base, 0 where masked, clipped to +-MAX_LOG_RATIO (no gradient beyond): what may
+    be put under an exponential."""
+    return jnp.clip(difference(logp_BT, base_BT, mask_BT), -MAX_LOG_RATIO, MAX_LOG_RATIO)
+
+
+def difference(logp_BT: jax.Array, base_BT: jax.Array, mask_BT: jax.Array) -> jax.Array:
+    """log pi / pi_base, at least in float32, 0 where masked, without a bound."""
+    wide = jnp.promote_types(logp_BT.dtype, jnp.float32)
+    return jnp.where(mask_BT, logp_BT.astype(wide) - base_BT.astype(wide), 0.0)
 
 
 def weighted_sum(loss_BT: jax.Array, x: LossInputs) -> jax.Array:

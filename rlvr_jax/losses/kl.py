@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from rlvr_jax.batch import LossInputs, Metrics
-from rlvr_jax.losses.base import log_ratio, token_metric
+from rlvr_jax.losses.base import difference, log_ratio, token_metric
 from rlvr_jax.registry import nearest
 
 ESTIMATORS = ("k1", "k2", "k3")
@@ -40,11 +40,10 @@ def estimate(
 ) -> jax.Array:
     """k1, k2 or k3 of each token; 0 where masked."""
     one_of("KL estimator", estimator, ESTIMATORS)
+    if estimator != "k3":
+        d_BT = difference(logp_BT, ref_logp_BT, mask_BT)
+        return d_BT if estimator == "k1" else 0.5 * d_BT**2
     d_BT = log_ratio(logp_BT, ref_logp_BT, mask_BT)
-    if estimator == "k1":
-        return d_BT
-    if estimator == "k2":
-        return 0.5 * d_BT**2
     return jnp.expm1(-d_BT) + d_BT
 
 
@@ -118,7 +117,12 @@ class KL:
         ratio_BT = jnp.exp(log_ratio(x.logp_BT, x.old_logp_BT, x.mask_BT))
         if self.grad == "k2":  # the score term is already in k2: weight, do not differentiate
             ratio_BT = jax.lax.stop_gradient(ratio_BT)
-        return ratio_BT * value_BT
+        if self.grad == "k2" or self.estimator != "k3":
+            return ratio_BT * value_BT
+        # r k3 has the gradient r d; summed up from r k3 and r k3' it would cancel to noise.
+        d_BT = log_ratio(x.logp_BT, ref_BT, x.mask_BT)
+        slope_BT = jax.lax.stop_gradient(ratio_BT * d_BT) * jnp.where(x.mask_BT, x.logp_BT, 0.0)
+        return slope_BT + jax.lax.stop_gradient(ratio_BT * value_BT - slope_BT)
 
     def reward_BT(self, logp_BT, ref_logp_BT, mask_BT, coef: jax.Array | None = None) -> jax.Array:
         """coef * estimate of each token, constant, for `AdvantageInputs.kl_BT`.

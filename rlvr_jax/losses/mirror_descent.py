@@ -8,7 +8,7 @@ from typing import ClassVar
 import jax
 
 from rlvr_jax.batch import LossInputs, Metrics
-from rlvr_jax.losses.base import LOSSES, log_ratio, row_metric, under_mask, weighted_sum
+from rlvr_jax.losses.base import LOSSES, difference, row_metric, under_mask, weighted_sum
 from rlvr_jax.masking import masked_sum
 
 
@@ -31,7 +31,7 @@ class MirrorDescent:
 
     def __call__(self, x: LossInputs) -> tuple[jax.Array, Metrics]:
         x = under_mask(x)
-        log_BT = log_ratio(x.logp_BT, x.old_logp_BT, x.mask_BT)
+        log_BT = difference(x.logp_BT, x.old_logp_BT, x.mask_BT)
         log_B1 = masked_sum(log_BT, x.mask_BT, axis=1, keepdims=True)
         residual_BT = x.adv_BT - self.tau * log_B1
         metrics = {"policy/sequence_log_ratio": row_metric(log_B1[:, 0], x.mask_BT)}

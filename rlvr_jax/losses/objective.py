@@ -87,7 +87,8 @@ class Objective:
         return x
 
     def _token_factor(self, x: LossInputs) -> jax.Array:
-        factor_BT = jnp.where(x.adv_BT > 0, self.positive_scale, self.negative_scale)
+        factor_BT = jnp.where(x.adv_BT > 0, self.positive_scale, 1.0)
+        factor_BT = jnp.where(x.adv_BT < 0, self.negative_scale, factor_BT)
         if self.top_entropy == 1:
             return factor_BT
         if x.keep_BT is None:

@@ -83,10 +83,11 @@ class Length(Wrapper):
     ) -> list[Verdict]:
         spans: dict[tuple[int, str], list[int]] = {}
         keys = [(problem.index, repr(problem.prompt)) for problem in problems]
-        for key, completion in zip(keys, completions, strict=True):
-            spans.setdefault(key, []).append(completion.num_tokens)
+        for key, completion, verdict in zip(keys, completions, verdicts[0], strict=True):
+            if verdict.status != "unknown":
+                spans.setdefault(key, []).append(completion.num_tokens)
         rows = zip(completions, keys, verdicts[0], strict=True)
-        return [self._one(c.num_tokens, verdict, spans[key]) for c, key, verdict in rows]
+        return [self._one(c.num_tokens, verdict, spans.get(key, [])) for c, key, verdict in rows]
 
     def _one(self, tokens: int, verdict: Verdict, group: list[int]) -> Verdict:
         if verdict.status == "unknown":

@@ -53,7 +53,8 @@ def make_inputs():
 
 def test_the_table_holds_every_field():
     for name in ADVANTAGES:
-        assert {f.name for f in dataclasses.fields(ADVANTAGES[name])} == set(OTHER[name]), name
+        fields = {f.name for f in dataclasses.fields(ADVANTAGES[name])}
+        assert fields - {"parts"} == set(OTHER[name]), name  # parts: test_catalogue.py
 
 
 def outcome(estimator, x):

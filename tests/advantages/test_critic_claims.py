@@ -142,7 +142,7 @@ def test_the_toy_of_the_ablation_adds_up(parts):
 @pytest.mark.slow
 def test_without_a_pretrained_value_the_answers_become_shorter(parts):
     """Spec C10: against a critic that says 0 the end alone gets credit, and with it stopping."""
-    toy = parts.Toy(chunks=10, tokens=40, samples=32)
+    toy = parts.Toy(chunks=10, tokens=40, tail=0, noise=0.0)
     whole, bare = (
         parts.train(toy, parts.ARMS[name], 20, 4)
         for name in ("nothing: VAPO's parts", "value pretraining")

@@ -30,6 +30,19 @@ def test_kimi_length():
     np.testing.assert_allclose(shaping.kimi_length(lengths, correct), expected)
 
 
+def test_being_cut_off_is_no_way_out_of_the_cosine():
+    at_limit = shaping.cosine_length(
+        [24, 24, 23], [False, True, False], 24, cut=[True, True, False]
+    )
+    assert at_limit[0] == at_limit[1] == -10.0 < at_limit[2]
+
+
+def test_what_could_not_be_judged_is_no_yardstick_of_length():
+    length, right = [[10, 20, 30, 1000]], [[True, True, False, False]]
+    valid = [[True, True, True, False]]
+    assert shaping.kimi_length(length, right, valid).tolist() == [[0.5, 0.0, -0.5, 0.0]]
+
+
 def test_magistral():
     """Specification A8: right, formatted, in language, halfway into the ramp: 1.05."""
     reward = shaping.magistral_reward([1, 1, 0], [1, 0, 1], [1, 1, 0], [-0.5, -0.5, 0.0])

@@ -1,0 +1,62 @@
+"""Keys that change nothing beside others: setting one is an error (config.build)."""
+
+from __future__ import annotations
+
+from rlvr_jax.losses import KL
+
+
+def _forces(kl: KL) -> bool:
+    plain = kl.place == "loss" and kl.grad == "value" and not kl.ratio_corrected
+    return kl.estimator == "k1" and plain
+
+
+WITHOUT_EFFECT = (  # (section, key, said of the built run, reason)
+    ("rollout", "max_refills", lambda r: not r.rollout.dynamic_sampling, "dynamic_sampling is off"),
+    ("aggregation", "length_limit", lambda r: r.aggregation.mode != "const", 'mode is not "const"'),
+    ("optim", "final_scale", lambda r: r.optim.schedule == "constant", "the schedule is constant"),
+    *(
+        ("entropy", key, lambda r: r.entropy.target is None, "entropy.target is not set")
+        for key in ("step", "low", "high")
+    ),
+    *(
+        ("critic", key, lambda r: not r.critic.enabled, "critic.enabled is False")
+        for key in ("model", "value_clip", "warmup_steps", "minibatches", "epochs", "optim")
+    ),
+    *(
+        ("lora", key, lambda r: not r.lora.rank, "lora.rank is 0")
+        for key in ("alpha", "targets", "stages")
+    ),
+    ("kl_control", "horizon", lambda r: r.kl_control.target is None, "kl_control.target is unset"),
+    ("shaping", "soft_overlong_scale", lambda r: not r.shaping.soft_overlong, "soft_overlong is 0"),
+    ("shaping", "kimi_after", lambda r: not r.shaping.kimi_length, "kimi_length is 0"),
+    *(
+        ("correction", key, lambda r: r.objective.correction.level == "none", 'level is "none"')
+        for key in ("high", "low", "action")
+    ),
+    *(
+        ("advantage", key, lambda r: getattr(r.advantage, "std", "") == "none", 'std is "none"')
+        for key in ("ddof", "eps")
+    ),
+    ("kl", "estimator", lambda r: r.objective.kl.place == "none", 'place is "none"'),
+    ("kl", "force", lambda r: not _forces(r.objective.kl), "it is for a plain k1 in the loss"),
+    ("shaping", "kimi_length", lambda r: r.rollout.group == 1, "rollout.group is 1"),
+    (
+        "shaping",
+        "kimi_length",
+        lambda r: r.shaping.kimi_after >= r.rl.steps,
+        "shaping.kimi_after is not below rl.steps",
+    ),
+    (
+        "rollout",
+        "limit_steps",
+        lambda r: max(r.rollout.limit_steps, default=0) >= r.rl.steps,
+        "the stage has fewer steps",
+    ),
+    ("reference", "every", lambda r: r.reference.every >= r.rl.steps, "the stage has fewer steps"),
+    ("curriculum", "min_samples", lambda r: not r.curriculum.active, "nothing is left out"),
+    ("reference", "reset_optimizer", lambda r: r.reference.mode != "every_n", "not every_n"),
+    *(  # max_bad_updates guards the stage of sft as well
+        ("learner", key, lambda r: "rl" not in r.stages, "there is no rl stage")
+        for key in ("minibatches", "epochs", "old_logp", "max_sampler_gap")
+    ),
+)
