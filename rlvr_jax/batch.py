@@ -67,6 +67,7 @@ class AdvantageInputs:
     step_reward_BT: jax.Array | None = None  # f32   process rewards at the last token of each step
     step_end_BT: jax.Array | None = None  # bool  True at the last token of each step
     reward_parts_CNG: jax.Array | None = None  # f32   C separate reward components
+    length_NG: jax.Array | None = None  # int   sampled tokens; None = those of mask_BT
     running_baseline: jax.Array | None = None  # f32 scalar   average reward of earlier steps
 
 

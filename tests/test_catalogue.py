@@ -271,6 +271,16 @@ def test_the_running_mean_is_taken_before_it_moves():
     assert made(ADVANTAGES.make("running_mean", alpha=0.5), baseline=0.25).next_baseline > 0.28
 
 
+def test_opo_counts_the_length_of_answers_that_are_not_trained_on():
+    """The loss leaves a cut answer out, its group's baseline does not."""
+    j, opo = judged(), ADVANTAGES.make("opo")
+    mask_BT = mask_of(j)
+    mask_BT[1] = False
+    adv_BT = make_experience(j, mask_BT, opo, KL())[0].adv_BT
+    assert adv_BT[0, 0] == pytest.approx(1 - 11 / 21) == made(opo).adv_BT[0, 0]
+    assert not adv_BT[1].any()
+
+
 def test_gdpo_sees_the_parts_that_it_names():
     parts = [{"b": float(i % 2), "a": float(i), "diagnostic": float(i == 3)} for i in range(6)]
     j = judged(parts=parts)

@@ -31,7 +31,10 @@ class Opo:
     def __call__(self, x: AdvantageInputs) -> jax.Array:
         check_inputs(self, x)
         reward_NG = penalised_reward(x)
-        length_NG = jnp.sum(x.mask_BT, axis=1).reshape(reward_NG.shape).astype(reward_NG.dtype)
+        length_NG = x.length_NG  # a cut answer that is not trained on still has a length
+        if length_NG is None:
+            length_NG = jnp.sum(x.mask_BT, axis=1).reshape(reward_NG.shape)
+        length_NG = length_NG.astype(jnp.float32)
         total_N1 = masked_sum(length_NG, x.valid_NG, axis=1, keepdims=True)
         baseline_N1 = masked_sum(length_NG * reward_NG, x.valid_NG, axis=1, keepdims=True)
         baseline_N1 = baseline_N1 / jnp.maximum(total_N1, 1.0)
