@@ -67,7 +67,7 @@ class GspoToken:
     """GSPO with s_{i,t} = sg(s_i) pi / sg(pi), so that advantages may differ by token.
 
     Zheng et al., arXiv 2507.18071, eq. 13 and 14.  With one advantage a row it has the value and
-    the gradient of `gspo`.
+    the gradient of `gspo` (and also pulls at tokens more than e^20 off, where that bounds them).
     """
 
     eps_low: float = 3e-4

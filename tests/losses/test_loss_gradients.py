@@ -122,6 +122,7 @@ def test_soft_gates_never_shut():
         ("sapo", {"tau_neg": 0.0}),
         ("mirror_descent", {"tau": -1.0}),
         ("vespo", {"k_pos": -1.0}),
+        ("vespo", {"lam_pos": 0.0}),
         ("clip_cov", {"cov_low": 6.0}),
         ("kl_cov", {"share": 0.0}),
     ],
