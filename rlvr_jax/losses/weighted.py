@@ -103,7 +103,7 @@ class Vespo:
         if min(self.k_pos, self.lam_pos, self.k_neg, self.lam_neg) < 0:
             raise ValueError("k_pos, lam_pos, k_neg and lam_neg must not be negative")
         for k, lam in ((self.k_pos, self.lam_pos), (self.k_neg, self.lam_neg)):
-            if k > 0 == lam:
+            if k > 0 and lam == 0:
                 raise ValueError(f"W^k with k = {k} and lam = 0 has no bound; lam must be positive")
 
     def __call__(self, x: LossInputs) -> tuple[jax.Array, Metrics]:
