@@ -38,7 +38,7 @@ QWEN_1_5B = ModelConfig(
     attn=AttentionConfig(heads=12, kv_heads=2, head_dim=128, qkv_bias=True, rope_theta=1e6),
 )
 SHARD = 8 * 10**8
-ROUNDS = 3
+ROUNDS = 5
 
 
 def write_checkpoint(folder: pathlib.Path) -> None:

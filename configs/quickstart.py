@@ -1,7 +1,7 @@
 """Sums of three numbers up to 20: supervised cold start on sloppy traces, then GRPO.
 
 What to expect: held-out pass@1 rises from 0.3 to 0.5 after the cold start to above 0.9.
-Hardware: any laptop, 2 CPU cores.  Time: about 4 minutes.
+Hardware: any laptop, 2 CPU cores.  Time: about 3 minutes.
 
     rlvr run --config=configs/quickstart.py --workdir=runs/quickstart
 """
