@@ -2,7 +2,7 @@
 
     python benchmarks/sweep.py                                   all presets, seeds 0 to 2
     python benchmarks/sweep.py --algorithms=grpo,ppo --seeds=2   some of them
-    python benchmarks/sweep.py --set=rl.steps=2 --set=sft.steps=9
+    python benchmarks/sweep.py --algorithms=grpo --set=rl.steps=2 --set=sft.steps=9
 
 The algorithms of one seed share their cold start: the first one trains it, the others are handed
 its checkpoint.  A run that is finished is not repeated, an unfinished one is resumed; so the sweep
