@@ -97,11 +97,14 @@ class Judged:
 
     def parts_CNG(self, names: Sequence[str]) -> np.ndarray:
         """float32: those parts of the verdicts, 0 where it could not be judged.  ValueError for a
-        part that a verdict lacks."""
-        known = sorted({name for v in self.verdicts for name in v.parts})
+        part that a verdict lacks, and for "accuracy": that one is for evaluations alone, a control
+        hides it from training."""
+        known = sorted({name for v in self.verdicts for name in v.parts} - {"accuracy"})
         rows = []
         for name in names:
-            if any(name not in v.parts for v in self.verdicts if v.status != "unknown"):
+            if name == "accuracy" or any(
+                name not in v.parts for v in self.verdicts if v.status != "unknown"
+            ):
                 raise ValueError(
                     f'advantage.parts: not every verdict has a part "{name}"{nearest(name, known)} '
                     f"(there are: {', '.join(known) or 'none'})"

@@ -271,6 +271,21 @@ def test_the_running_mean_is_taken_before_it_moves():
     assert made(ADVANTAGES.make("running_mean", alpha=0.5), baseline=0.25).next_baseline > 0.28
 
 
+def test_a_cut_answer_has_the_cosine_of_too_long_ones():
+    j = judged()
+    ended_B = np.array([True, False, True, True, True, True])
+    j = dataclasses.replace(j, samples=dataclasses.replace(j.samples, eos_B=ended_B))
+    score_B = shaped(j, ShapingConfig(cosine_length=True), 12, 1).reward_NG.reshape(-1)
+    assert score_B[1] == -10 and (score_B[[0, 2, 3, 4, 5]] > -10).all()
+
+
+def test_an_answer_without_a_verdict_is_no_yardstick_of_length():
+    """Lengths 2, 10, 9: without the one of 10 the longest is 9."""
+    j = judged(status=["scored", "unknown", "scored", "wrong", "wrong", "wrong"])
+    reward_NG = shaped(j, ShapingConfig(kimi_length=1.0), 12, 1).reward_NG
+    assert reward_NG[0].tolist() == [1.5, 0.0, 0.5]
+
+
 def test_opo_counts_the_length_of_answers_that_are_not_trained_on():
     """The loss leaves a cut answer out, its group's baseline does not."""
     j, opo = judged(), ADVANTAGES.make("opo")

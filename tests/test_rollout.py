@@ -234,4 +234,6 @@ def test_evaluations_count_what_is_right_and_training_hears_what_was_paid():
     assert judged.correct_NG.tolist() == [[False, True], [False, True]]
     assert judged.accurate_NG.tolist() == [[True, True], [False, False]]
     assert judged.parts_CNG(("correct",))[0].tolist() == [[0, 1], [0, 1]]
+    with pytest.raises(ValueError, match='no.* a part "accuracy"'):
+        judged.parts_CNG(("correct", "accuracy"))
     assert report(judged).avg.value == 0.5 and report(judged).pass_at[2].value == 0.5
