@@ -8,7 +8,8 @@ from typing import Any
 from rlvr_jax.advantages import ADVANTAGES
 from rlvr_jax.losses import KL, LOSSES, Correction, Objective
 from rlvr_jax.masking import check_aggregation
-from rlvr_jax.registry import Registry
+from rlvr_jax.registry import Registry, nearest
+from rlvr_jax.rewards.compose import Compose
 
 Sections = Mapping[str, Mapping[str, Any]]
 
@@ -175,6 +176,14 @@ def _check_reward(sections: Sections, advantage) -> None:
             'normalised one by one, e.g. ("format", "correct")'
         )
     reward = sections.get("reward", {})
+    if reward.get("name") == "compose":  # others tell their parts only as they judge
+        known = ("correct", *reward.get("rewards", Compose.rewards), *reward.get("gates", ()))
+        for part in advantage.parts:
+            if part not in known:
+                raise ValueError(
+                    f'advantage.parts: reward "compose" gives no part "{part}"'
+                    f"{nearest(part, known)} (it gives: {', '.join(dict.fromkeys(known))})"
+                )
     unread = [key for key in ("weights", "gates") if reward.get(key)]
     if unread:
         raise ValueError(

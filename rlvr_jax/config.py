@@ -25,8 +25,10 @@ from rlvr_jax.effects import WITHOUT_EFFECT
 from rlvr_jax.evaluate import EvalConfig
 from rlvr_jax.experience import AggregationConfig, LearnerConfig
 from rlvr_jax.generate import DecodeConfig
+from rlvr_jax.interruption import InterruptionConfig
 from rlvr_jax.learner import OptimConfig
 from rlvr_jax.losses import KL, LOSSES, Correction, Objective
+from rlvr_jax.losses.policy_gradient import PolicyGradient
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.hf import with_architecture
 from rlvr_jax.models.lora import LoraConfig
@@ -89,6 +91,7 @@ class RunConfig:
     reward: Any
     rollout: RolloutConfig
     decode: DecodeConfig
+    interruption: InterruptionConfig
     sampling: SamplingConfig
     eval_sampling: SamplingConfig
     advantage: Any
@@ -118,6 +121,7 @@ SECTIONS: dict[str, Any] = {  # name -> the dataclass, or the registry that name
     "reward": REWARDS,
     "rollout": RolloutConfig,
     "decode": DecodeConfig,
+    "interruption": InterruptionConfig,
     "sampling": SamplingConfig,
     "eval_sampling": SamplingConfig,
     "advantage": ADVANTAGES,
@@ -297,29 +301,41 @@ def _check(run: RunConfig) -> None:
     if not 0 <= run.seed < SEEDS:
         raise ValueError(f"seed must be at least 0 and below {SEEDS}, got {run.seed}")
     if "rl" in run.stages:
-        if not run.objective.needs_reference and run.reference.mode != "none":
-            raise ValueError(
-                f'reference.mode "{run.reference.mode}" has no effect: kl.place is "none"'
-            )
-        validate(_as_sections(run))
+        _check_rl(run)
     check_training(to_json(run))
     if max(run.rollout.limits, default=0) > run.decode.max_new_tokens:
         raise ValueError(
             f"rollout.limits {run.rollout.limits} go beyond decode.max_new_tokens, "
             f"{run.decode.max_new_tokens}"
         )
-    if "rl" in run.stages and run.critic.enabled and run.critic.warmup_steps >= run.rl.steps:
+
+
+def _check_rl(run: RunConfig) -> None:
+    """Contradictions of the stage of RL."""
+    if not run.objective.needs_reference and run.reference.mode != "none":
+        raise ValueError(f'reference.mode "{run.reference.mode}" has no effect: kl.place is "none"')
+    validate(_as_sections(run))
+    if run.critic.enabled and run.critic.warmup_steps >= run.rl.steps:
         raise ValueError(
             f"the critic's warm-up takes {run.critic.warmup_steps} of {run.rl.steps} rl.steps: the "
             "policy would never be trained (set critic.warmup_steps or rl.steps)"
         )
-    if "rl" in run.stages and run.learner.minibatches > run.rollout.prompts:
+    if run.learner.minibatches > run.rollout.prompts:
         raise ValueError(
             f"learner.minibatches {run.learner.minibatches}: a rollout has {run.rollout.prompts} "
             "prompts, and a minibatch at least one of them"
         )
-    if run.sampling.greedy and "rl" in run.stages:
-        raise ValueError("sampling.temperature 0 samples the same completion every time: no signal")
+    for key, value in (("temperature", 0), ("top_k", 1)):
+        if getattr(run.sampling, key) == value:
+            says = f"sampling.{key} {value} samples the same completion every time: no signal"
+            raise ValueError(says)
+    updates = run.learner.minibatches * run.learner.epochs
+    if updates > 1 and isinstance(run.objective.loss, PolicyGradient):
+        log.warning(
+            'loss "policy_gradient" has no importance ratio: of the %d updates a rollout '
+            "(learner.minibatches, epochs) all but the first are off-policy, uncorrected",
+            updates,
+        )
 
 
 def _check_effects(run: RunConfig, given: Mapping[str, Any]) -> None:

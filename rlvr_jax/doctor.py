@@ -130,7 +130,7 @@ def _learner(config: RunConfig, model, mesh, state, tx, judged: Judged) -> Itera
         ref_logp=(lambda s, width: scorer(state.base, s, width)) if needs_ref else None,
         extras=_extras(config, model, mesh, state, judged),
     )
-    experience = _made_up(experience)
+    experience = _made_up(experience, judged.samples.drawn_BT)
     mask = experience.mask_BT
     scored = scorer(state.weights, experience.sequences, mask.shape[1])
     gap = np.abs(np.where(mask, scored - experience.sampler_logp_BT, 0.0))
@@ -153,15 +153,15 @@ def _learner(config: RunConfig, model, mesh, state, tx, judged: Judged) -> Itera
     yield _restores(after)
 
 
-def _made_up(experience: Experience) -> Experience:
-    """The rollout with advantages of +1 and -1 in turn, and no sampled token masked.
+def _made_up(experience: Experience, drawn_BT: np.ndarray) -> Experience:
+    """The rollout with advantages of +1 and -1 in turn, and no drawn token masked.
 
     An untrained policy earns the same everywhere and seldom ends by itself: its own advantages are
     0, or all its tokens are masked, and what is looked at under them holds of anything.
     """
-    s = experience.sequences
-    mask_BT = np.arange(experience.mask_BT.shape[1]) < s.length_B[:, None]
-    sign_B = 1.0 - 2.0 * (np.arange(len(s.length_B)) % 2)
+    pad = experience.mask_BT.shape[1] - drawn_BT.shape[1]
+    mask_BT = np.pad(drawn_BT, ((0, 0), (0, pad)))
+    sign_B = 1.0 - 2.0 * (np.arange(len(mask_BT)) % 2)
     adv_BT = np.where(mask_BT, sign_B[:, None], 0.0).astype(np.float32)
     return dataclasses.replace(experience, mask_BT=mask_BT, adv_BT=adv_BT)
 

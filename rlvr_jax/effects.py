@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from rlvr_jax.losses import KL
+from rlvr_jax.losses.mirror_descent import MirrorDescent
 
 
 def _forces(kl: KL) -> bool:
     plain = kl.place == "loss" and kl.grad == "value" and not kl.ratio_corrected
     return kl.estimator == "k1" and plain
+
+
+def _no_tau(run) -> bool:
+    """Mirror descent pulls to the policy before the updates, where the first of them stands."""
+    alone = run.learner.minibatches * run.learner.epochs == 1
+    return alone and isinstance(run.objective.loss, MirrorDescent)
 
 
 WITHOUT_EFFECT = (  # (section, key, said of the built run, reason)
@@ -26,6 +33,7 @@ WITHOUT_EFFECT = (  # (section, key, said of the built run, reason)
         ("lora", key, lambda r: not r.lora.rank, "lora.rank is 0")
         for key in ("alpha", "targets", "stages")
     ),
+    ("loss", "tau", _no_tau, "the pull to the old policy is 0 in the only update of a rollout"),
     ("kl_control", "horizon", lambda r: r.kl_control.target is None, "kl_control.target is unset"),
     ("shaping", "soft_overlong_scale", lambda r: not r.shaping.soft_overlong, "soft_overlong is 0"),
     ("shaping", "kimi_after", lambda r: not r.shaping.kimi_length, "kimi_length is 0"),

@@ -150,7 +150,7 @@ def _advantage_inputs(
         "mask_BT": e.mask_BT,
         "correct_NG": judged.correct_NG,
         "value_BT": e.value_BT,
-        "length_NG": judged.samples.length_B.reshape(-1, judged.group),
+        "length_NG": judged.samples.drawn_BT.sum(1).reshape(-1, judged.group),
     }
     if kl.place == "reward":
         arrays["kl_BT"] = kl.reward_BT(e.old_logp_BT, e.ref_logp_BT, e.mask_BT, extras.kl_coef)

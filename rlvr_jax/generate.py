@@ -26,6 +26,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from rlvr_jax.batch import pytree
+from rlvr_jax.interruption import Interruption, begin, force
 from rlvr_jax.models import transformer as tf
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.stacks import sizes
@@ -68,6 +69,7 @@ class DecodeState:
     token_NG: jax.Array  # int32 last sampled token
     length_NG: jax.Array  # int32 tokens sampled so far
     done_NG: jax.Array  # bool
+    begin_NG: jax.Array | None  # int32 column where a forced phrase begins (interruption.py)
     time: jax.Array  # int32 scalar: completion tokens sampled by the rows that still run
 
 
@@ -100,6 +102,7 @@ class _Static:
     sampling: SamplingConfig
     stop_ids: tuple[int, ...]
     mesh: Mesh | None
+    interruption: Interruption | None
 
 
 def _prefill(static: _Static, capacity: int, params, batch, address):
@@ -121,6 +124,9 @@ def _prefill(static: _Static, capacity: int, params, batch, address):
     spread = jax.vmap(draw, in_axes=(None, 1), out_axes=1)
     token_NG, logp_NG = spread(z_NV, _uniform(keys, jnp.int32(0)))
     live_NG = sample_NG >= 0
+    token_NG, forced_NG, begin_NG = force(
+        static.interruption, begin(static.interruption, keys), jnp.int32(0), token_NG
+    )
     state = DecodeState(
         prompt_kv=prompt_kv,
         kv=_empty_cache(config, live_NG.shape, capacity, static.mesh),
@@ -129,10 +135,11 @@ def _prefill(static: _Static, capacity: int, params, batch, address):
         token_NG=token_NG,
         length_NG=live_NG.astype(jnp.int32),
         done_NG=~live_NG | _is_stop(token_NG, static.stop_ids),
+        begin_NG=begin_NG,
         time=jnp.int32(1),
     )
-    first = (token_NG[..., None], logp_NG[..., None], state.length_NG, state.done_NG, state.time)
-    return state, _to_every_host(static, first)
+    first = tuple(x[..., None] for x in (token_NG, logp_NG, forced_NG))
+    return state, _to_every_host(static, (*first, state.length_NG, state.done_NG, state.time))
 
 
 def _decode_layout(k: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -194,7 +201,7 @@ def _attend_cached(config: ModelConfig, state: DecodeState) -> tf.Attend:
 
 
 def _decode_one(static: _Static, params, state: DecodeState):
-    """Feed the last token, sample the next: the new state and (token, logp) [N, G]."""
+    """Feed the last token, sample the next: the new state and (token, logp, forced) [N, G]."""
     config = static.model
     position = state.prompt_len_N[:, None] + state.time - 1
     x = tf.embed(config, params, state.token_NG)
@@ -206,25 +213,27 @@ def _decode_one(static: _Static, params, state: DecodeState):
     z = tf.logits_of(config, tf.head_weight(params), hidden, static.mesh)
     z = sampling_logits(z, static.sampling)
     token, logp = draw(z, _uniform(state.key_NG, state.time))
+    token, forced, begin_NG = force(static.interruption, state.begin_NG, state.time, token)
     state = dataclasses.replace(
         state,
         kv=kv,
         token_NG=jnp.where(state.done_NG, 0, token),
         length_NG=state.length_NG + ~state.done_NG,
         done_NG=state.done_NG | _is_stop(token, static.stop_ids),
+        begin_NG=begin_NG,
         time=state.time + 1,
     )
-    return state, (token, logp)
+    return state, (token, jnp.where(forced, 0.0, logp), forced)
 
 
 def _advance(static: _Static, steps: int, params, state: DecodeState, until):
     """Sample until the completions have `until` tokens (at most `steps` more) or every row is done.
 
-    params: from `tf.for_decoding`.  Returns the state and what the host needs: tokens and logp
-    [N, G, steps], length, done, time.
+    params: from `tf.for_decoding`.  Returns the state and what the host needs: tokens, logp
+    and forced [N, G, steps], length, done, time.
     """
     start, slots = state.time, state.done_NG.shape
-    buffers = jnp.zeros((*slots, steps), jnp.int32), jnp.zeros((*slots, steps), jnp.float32)
+    buffers = tuple(jnp.zeros((*slots, steps), t) for t in (jnp.int32, jnp.float32, bool))
 
     def running(carry):
         return (carry[0].time < until) & ~jnp.all(carry[0].done_NG)
@@ -270,6 +279,7 @@ def _regrid(static: _Static, capacity: int, state: DecodeState, prompt_N, slot_N
         token_NG=rows(state.token_NG),
         length_NG=rows(state.length_NG),
         done_NG=rows(state.done_NG) | (slot_NG < 0),
+        begin_NG=jax.tree.map(rows, state.begin_NG),
         time=state.time,
     )
 
@@ -285,17 +295,19 @@ def make_sampler(
     stop_ids: Sequence[int],
     mesh: Mesh | None = None,
     watch: Callable[[Output], None] | None = None,
+    interruption: Interruption | None = None,
 ) -> Sampler:
     """Build the compiled pieces once and return the sampling function.
 
     sampler(params, prompts, uids, group, address): `prompts` are N lists of token ids, `uids` N
     integers that name them in the run's randomness; returns Samples with N * group rows.  `limit`
     (at most decode.max_new_tokens) shortens the completions without a new compilation.  `watch`
-    looks at the buffers after every token.
+    looks at the buffers after every token.  `interruption` writes its phrase into completions that
+    run long.
     """
     if not stop_ids:
         raise ValueError("a sampler needs at least one end token id")
-    static = _Static(model.for_sampling, sampling, tuple(int(i) for i in stop_ids), mesh)
+    static = _Static(model.for_sampling, sampling, tuple(map(int, stop_ids)), mesh, interruption)
     shards = 1 if mesh is None else batch_shards(mesh)
     ahead, look = (1, watch) if watch else (decode.chunk, lambda out: None)
     prefill = jax.jit(functools.partial(_prefill, static), static_argnums=(0,))

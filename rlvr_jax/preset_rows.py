@@ -269,7 +269,8 @@ _WITHOUT_CRITIC = (
         "Khatri et al., arXiv 2510.13786",
         "A = (R - mean of group) / std of batch; -sg(min(r, cap)) A log pi; prompt mean",
         "CISPO cap 5, prompt-level aggregation, deviation of the batch, f32 output head, "
-        "zero-variance filter, prompts with pass rate >= 0.9 retired, length cut by interruption",
+        "zero-variance filter, prompts with pass rate >= 0.9 retired, interruption after 10k to "
+        "12k tokens",
         advantage=_named("group", std="batch"),
         loss=_named("cispo", is_floor=0.0, is_cap=5.0),
         aggregation={"mode": "prompt_token_mean"},

@@ -157,7 +157,7 @@ def join(parts: Sequence[Judged]) -> Judged:
             arrays = [np.pad(a, ((0, 0), (0, width - a.shape[1]))) for a in arrays]
         return np.concatenate(arrays)
 
-    names = ("tokens_BT", "logp_BT", "length_B", "eos_B")
+    names = ("tokens_BT", "logp_BT", "forced_BT", "length_B", "eos_B")
     return Judged(
         problems=[x for p in parts for x in p.problems],
         prompts=[x for p in parts for x in p.prompts],
@@ -307,14 +307,15 @@ def collect(
 
 
 def trained_mask(judged: Judged, config: RolloutConfig) -> np.ndarray:
-    """bool [B, T]: sampled tokens of judged rows; cut-off rows only where the config trains
-    them."""
+    """bool [B, T]: tokens that the policy drew in judged rows; cut-off rows only where the config
+    trains them."""
     s = judged.samples
-    width = bucket(s.tokens_BT.shape[1], 8)
+    drawn_BT, width = s.drawn_BT, bucket(s.tokens_BT.shape[1], 8)
     keep_B = judged.valid_NG.reshape(-1)
     if config.mask_truncated:
         keep_B = keep_B & s.eos_B
-    return (np.arange(width) < s.length_B[:, None]) & keep_B[:, None]
+    drawn_BT = np.pad(drawn_BT, ((0, 0), (0, width - drawn_BT.shape[1])))
+    return drawn_BT & keep_B[:, None]
 
 
 def rollout_metrics(judged: Judged) -> dict[str, float]:
@@ -338,6 +339,7 @@ def rollout_metrics(judged: Judged) -> dict[str, float]:
         "len/p90": np.percentile(length, 90),
         "len/max": length.max(),
         "len/truncated_frac": 1 - s.eos_B.mean(),
+        "len/interrupted_frac": s.forced_BT.any(1).mean(),
         "verifier/unknown_frac": 1 - ok.mean(),
     }
     for name, rows in (("correct", flat & ok), ("incorrect", ~flat & ok)):

@@ -28,6 +28,7 @@ from rlvr_jax.critic import critic_params
 from rlvr_jax.evalreport import EvalReport
 from rlvr_jax.evaluate import evaluate
 from rlvr_jax.generate import make_sampler
+from rlvr_jax.interruption import resolve
 from rlvr_jax.learner import TrainState, init_state, make_optimizer, restart_optimizer, state_of
 from rlvr_jax.log import Clock, RunLog, StagePlan
 from rlvr_jax.models import transformer
@@ -171,7 +172,8 @@ def any_mesh(config: RunConfig) -> Mesh:
 def make_actor(config: RunConfig, model, tokenizer, mesh, grader, clock, sampling: SamplingConfig):
     """The sampler with the text and the checker around it."""
     stops = stop_ids(tokenizer, config.text.stop)
-    sampler = make_sampler(model, config.decode, sampling, stops, mesh)
+    interruption = resolve(config.interruption, tokenizer, stops)
+    sampler = make_sampler(model, config.decode, sampling, stops, mesh, interruption=interruption)
     return Actor(
         sampler=sampler,
         tokenizer=tokenizer,

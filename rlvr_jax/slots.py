@@ -19,11 +19,17 @@ class Samples:
     """What came back; B = N * G rows, prompt-major.  Column t is completion token t."""
 
     tokens_BT: np.ndarray  # int32, 0 after the end
-    logp_BT: np.ndarray  # float32 under the distribution sampled from, 0 after the end
+    logp_BT: np.ndarray  # float32 under the distribution sampled from, 0 after the end, 0 if forced
+    forced_BT: np.ndarray  # bool: of a forced phrase (interruption.py), not drawn from the policy
     length_B: np.ndarray  # int32, end token included
     eos_B: np.ndarray  # bool: ended by an end token; False: hit the length limit
     decode_steps: int  # sequential steps taken
     decode_rows: int  # rows those steps computed, all steps together
+
+    @property
+    def drawn_BT(self) -> np.ndarray:
+        """bool: tokens that the policy drew."""
+        return (np.arange(self.tokens_BT.shape[1]) < self.length_B[:, None]) & ~self.forced_BT
 
 
 def bucket(n: int, unit: int = 1) -> int:
@@ -97,6 +103,7 @@ class Output:
 
     tokens_BT: np.ndarray
     logp_BT: np.ndarray
+    forced_BT: np.ndarray
     length_B: np.ndarray
     done_B: np.ndarray
     time: int = 0
@@ -108,17 +115,19 @@ class Output:
         return cls(
             np.zeros(shape, np.int32),
             np.zeros(shape, np.float32),
+            np.zeros(shape, bool),
             np.zeros(count, np.int32),
             np.zeros(count, bool),
         )
 
     def take(self, row_NG, start: int, chunk) -> None:
         """File one chunk's columns under the rows that produced them."""
-        tokens, logp, length, done, time = chunk
+        tokens, logp, forced, length, done, time = chunk
         width, used = int(time) - start, row_NG >= 0
         rows = row_NG[used]
         self.tokens_BT[rows, start : start + width] = tokens[used][:, :width]
         self.logp_BT[rows, start : start + width] = logp[used][:, :width]
+        self.forced_BT[rows, start : start + width] = forced[used][:, :width]
         self.length_B[rows], self.done_B[rows] = length[used], done[used]
         self.time = int(time)
         self.rows += width * row_NG.size
@@ -132,6 +141,7 @@ class Output:
         return Samples(
             tokens_BT=np.where(inside, self.tokens_BT[:, :width], 0),
             logp_BT=np.where(inside, self.logp_BT[:, :width], 0.0),
+            forced_BT=inside & self.forced_BT[:, :width],
             length_B=self.length_B,
             eos_B=self.done_B,
             decode_steps=self.time,

@@ -46,6 +46,7 @@ def judged(scores=(1, 0, 1, 0, 0, 0), lengths=(2, 10, 9, 4, 8, 6), status=None, 
         samples=Samples(
             tokens_BT=np.where(inside_BT, 3, 0),
             logp_BT=np.where(inside_BT, np.float32(-1), np.float32(0)),
+            forced_BT=np.zeros_like(inside_BT),
             length_B=length_B,
             eos_B=np.ones(count, bool),
             decode_steps=width,

@@ -76,6 +76,10 @@ REFUSED = [
     (dict(advantage={"name": "passk"}, shaping={"soft_overlong": 0.2}), "soft_overlong has no eff"),
     (dict(advantage=GDPO, shaping={"cosine_length": True}), "cosine_length has no effect"),
     (dict(advantage={"name": "gdpo"}), "needs advantage.parts"),
+    (
+        dict(advantage=GDPO | {"parts": ("corect", "format")}, reward={"name": "compose"}),
+        'gives no part "corect"; did you mean "correct"',
+    ),
     (dict(advantage=GDPO, reward={"weights": (1.0, 2.0)}), "reward.weights has no effect"),
     (dict(advantage=GDPO, reward={"gates": ("format",)}), "reward.gates has no effect"),
     (dict(advantage=GDPO | {"weights": (1.0,)}), "1 weights for 2 parts"),

@@ -117,6 +117,7 @@ def test_every_preset_is_known_to_the_config(name):
         ({"stages": ("sft",)}, "no effect"),
         ({"reference__mode": "none"}, "reference"),
         ({"sampling__temperature": 0.0}, "temperature"),
+        ({"sampling__top_k": 1}, "sampling.top_k 1 samples the same completion every time"),
         ({"optim__schedule": "constant"}, "no effect"),
         ({"aggregation__length_limit": 5}, "no effect"),
         ({"rollout__max_refills": 2}, "no effect"),
@@ -133,12 +134,25 @@ def test_every_preset_is_known_to_the_config(name):
         ({"algorithm": "vapo", "rl__steps": 50}, "never be trained"),
         ({"learner__minibatches": 1000}, "a rollout has"),
         ({"shaping__kimi_length": 0.5, "shaping__kimi_after": 5000}, "kimi_length has no effect"),
+        (
+            {"algorithm": "kimi_k15", "learner__minibatches": 1, "loss__tau": 0.7},
+            "loss.tau has no effect",
+        ),
+        ({"entropy__target": 0.2, "entropy__high": 0.0}, "high must be positive"),
         ({"reward__name": "numric"}, "numeric"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(changes, said):
     with pytest.raises(ValueError, match=said):
         build(quick(**changes))
+
+
+def test_a_loss_without_a_ratio_warns_of_several_updates(caplog):
+    build(quick(algorithm="rloo", learner__minibatches=1))
+    build(quick(algorithm="grpo", learner__minibatches=4))
+    assert "importance ratio" not in caplog.text
+    build(quick(algorithm="rloo", learner__minibatches=2, learner__epochs=3))
+    assert "of the 6 updates a rollout" in caplog.text
 
 
 def test_the_guard_of_updates_is_the_one_learner_key_of_a_warm_up_alone():

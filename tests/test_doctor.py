@@ -43,7 +43,7 @@ def test_a_scorer_that_disagrees_with_the_sampler_is_found(config, monkeypatch):
     assert "sampler and scorer agree" in failed
 
 
-def test_made_up_advantages_leave_no_sampled_token_out():
+def test_made_up_advantages_leave_no_drawn_token_out():
     """The policy earned the same everywhere, and its cut-off completions are masked."""
     length_B, zeros_BT = np.array([3, 1, 2], np.int32), np.zeros((3, 4), np.float32)
     experience = doctor._made_up(
@@ -55,9 +55,10 @@ def test_made_up_advantages_leave_no_sampled_token_out():
             adv_BT=zeros_BT,
             reward_B=np.zeros(3, np.float32),
             correct_B=np.zeros(3, bool),
-        )
+        ),
+        np.array([[1, 0, 1], [1, 0, 0], [1, 1, 0]], bool),
     )
-    expected = [[1, 1, 1, 0], [-1, 0, 0, 0], [1, 1, 0, 0]]
+    expected = [[1, 0, 1, 0], [-1, 0, 0, 0], [1, 1, 0, 0]]
     np.testing.assert_array_equal(experience.adv_BT, expected)
     np.testing.assert_array_equal(experience.mask_BT, np.array(expected) != 0)
 

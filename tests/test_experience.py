@@ -182,6 +182,7 @@ def judged(rewards, unknown=()) -> tuple[Judged, np.ndarray]:
     samples = Samples(
         tokens_BT=np.full((4, 3), 5, np.int32),
         logp_BT=np.full((4, 3), -1.0, np.float32),
+        forced_BT=np.zeros((4, 3), bool),
         length_B=np.full(4, 3, np.int32),
         eos_B=np.ones(4, bool),
         decode_steps=3,

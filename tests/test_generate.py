@@ -110,7 +110,7 @@ def test_greedy_takes_the_best_token():
 
 
 def same(a, b):
-    for name in ("tokens_BT", "length_B", "eos_B"):
+    for name in ("tokens_BT", "forced_BT", "length_B", "eos_B"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
     np.testing.assert_allclose(a.logp_BT, b.logp_BT, atol=2e-5)
 
@@ -121,6 +121,7 @@ def pick(samples, index):
         samples,
         tokens_BT=samples.tokens_BT[index, :width],
         logp_BT=samples.logp_BT[index, :width],
+        forced_BT=samples.forced_BT[index, :width],
         length_B=samples.length_B[index],
         eos_B=samples.eos_B[index],
     )

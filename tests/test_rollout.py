@@ -62,6 +62,7 @@ def make_actor(text_of, calls=None) -> Actor:
         return Samples(
             tokens_BT=tokens_BT,
             logp_BT=np.where(np.arange(tokens_BT.shape[1]) < length_B[:, None], -1.0, 0.0),
+            forced_BT=np.zeros_like(tokens_BT, bool),
             length_B=length_B,
             eos_B=np.array([t.endswith(".") for t in texts]),
             decode_steps=int(length_B.max()),

@@ -183,6 +183,7 @@ def talk(replies, template="chat"):
         return Samples(
             tokens_BT=tokens,
             logp_BT=zeros,
+            forced_BT=zeros > 0,
             length_B=np.array([tokens.shape[1]]),
             eos_B=np.array([True]),
             decode_steps=0,

@@ -29,6 +29,8 @@ len/max | tokens | completions | always at the limit
 len/correct | tokens | accepted completions |
 len/incorrect | tokens | refused completions | runs away from len/correct
 len/truncated_frac | share | completions stopped by the limit | above 0.05
+len/interrupted_frac | share | completions that a forced phrase interrupted | not falling: the
+    policy does not learn to be done in time
 # Policy
 policy/loss | loss | trained tokens by the aggregator | not finite; its size means little
 policy/entropy | nats | trained tokens; of the sampling distribution | falls to 0 early: no

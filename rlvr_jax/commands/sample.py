@@ -136,6 +136,7 @@ def _write(text: str) -> None:
 def open_talk(config, values) -> Talk:
     """The checkpoint that the flags ask for, ready to answer."""
     from rlvr_jax.generate import Address, DecodeConfig, make_sampler
+    from rlvr_jax.interruption import resolve
     from rlvr_jax.rollout import TALK
     from rlvr_jax.setup import any_mesh, resolve_model, restore_params
     from rlvr_jax.text import load_tokenizer, stop_ids
@@ -156,7 +157,8 @@ def open_talk(config, values) -> Talk:
     def watch(out):
         _write(streams[-1].feed(out.tokens_BT[0, : out.length_B[0]]))
 
-    sampler = make_sampler(model, decode, sampling, stops, mesh, watch)
+    interruption = resolve(config.interruption, tokenizer, stops)
+    sampler = make_sampler(model, decode, sampling, stops, mesh, watch, interruption)
 
     def sample(ids, turn, stream):
         streams[:] = [stream]

@@ -41,9 +41,9 @@ class AdaptiveEntropy:
     high: float = 5e-3
 
     def __post_init__(self):
-        if self.target <= 0 or self.step <= 0 or not self.low <= self.high:
+        if self.target <= 0 or self.step <= 0 or not self.low <= self.high or self.high <= 0:
             raise ValueError(
-                f"target and step must be positive and low <= high: "
+                f"target, step and high must be positive and low <= high: "
                 f"{self.target}, {self.step}, {self.low}, {self.high}"
             )
 

@@ -23,7 +23,7 @@ LAYERS = dict(
             "types registry",
             "masking batch schema",
             "losses advantages sharding sampling slots rewards tasks text statistics workdir",
-            "models evalreport runfiles choices effects grade store",
+            "models evalreport runfiles choices effects grade store interruption",
             "generate packing console preset_rows audit checkpoint analysis",
             "scoring log presets report memory",
             "rollout learner",

@@ -45,6 +45,7 @@ def everything_that_moves():
     c.curriculum.retire_at, c.curriculum.min_samples = 0.9, 4
     c.rollout.limits, c.rollout.limit_steps = (8, 16), (2,)
     c.shaping.soft_overlong = 0.5
+    c.interruption.after, c.interruption.text = (2, 4), "so "
     return c
 
 
@@ -118,6 +119,7 @@ def check_moves(trained, host, arrays):
     bonus = [r["policy/entropy_coef"] for r in trained[1:]]
     assert bonus == pytest.approx([1e-3, 2e-3, 3e-3]) and host["entropy_coef"] > 0
     assert host["pool"] and any("critic" in name for name in arrays)
+    assert all(r["len/interrupted_frac"] > 0 for r in trained)
     assert trained[-1]["reward/length"] < 0 and trained[-1]["policy/grad_norm"] > 0
 
 
