@@ -68,10 +68,12 @@ def test_output_files_columns_under_rows_and_clears_what_comes_after_the_end():
     row = np.array([[1, -1], [0, -1]])
     tokens = np.array([[[7, 8], [9, 9]], [[5, 6], [9, 9]]])
     length, done = np.array([[1, 0], [2, 0]]), np.array([[True, True], [False, True]])
-    out.take(row, 0, (tokens, tokens / 10, length, done, 2))
+    out.take(row, 0, (tokens, tokens / 10, tokens > 5, length, done, 2))
     assert not out.complete(4) and out.complete(2)
     samples = out.finish()
     assert samples.tokens_BT.tolist() == [[5, 6], [7, 0]]
     assert samples.logp_BT[1].tolist() == pytest.approx([0.7, 0.0])
+    assert samples.forced_BT.tolist() == [[False, True], [True, False]]
+    assert samples.drawn_BT.tolist() == [[True, False], [False, False]]
     assert samples.eos_B.tolist() == [False, True]
     assert (samples.decode_steps, samples.decode_rows) == (2, 8)

@@ -43,7 +43,7 @@ def test_a_decoding_step_casts_no_weights(unroll):
     """The loop over tokens holds no cast of anything as large as a matrix; with the masters
     themselves it would."""
     config = dataclasses.replace(MIXED, unroll=unroll)
-    static = generate._Static(config, SamplingConfig(), (5,), None)
+    static = generate._Static(config, SamplingConfig(), (5,), None, None)
     params = jax.eval_shape(lambda: tf.init(config, jax.random.key(0)))
     ready = jax.eval_shape(functools.partial(tf.for_decoding, config), params)
     row = jax.ShapeDtypeStruct((1,), jnp.int32)
