@@ -1,11 +1,11 @@
 """Forced interruption: a completion that runs long is told that time is up, and may go on to its
 answer.
 
-ScaleRL (arXiv 2510.13786) bounds the length of thinking so, in place of a penalty: behind 10k to
-12k tokens, at a place drawn for each completion, it writes "Okay, time is up. Let me stop thinking
-and formulate a final answer now. </think>".  The sampler writes the phrase into the completion as
-if the policy had said it; the policy reads it and goes on.  Its tokens count for length and for the
-verifier, but nobody drew them: they have no log-probability and are never trained on.
+ScaleRL (arXiv 2510.13786) bounds thinking so, in place of a penalty on length: behind 10k to 12k
+tokens, at a place drawn for each completion, stands a phrase that says so and ends with "</think>".
+The sampler writes the phrase into the completion as if the policy had said it; the policy reads it
+and goes on.  Its tokens count for length and for the verifier, but nobody drew them: they have no
+log-probability and are never trained on.
 """
 
 from __future__ import annotations
