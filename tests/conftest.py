@@ -11,6 +11,17 @@ os.environ["XLA_FLAGS"] = (
 ).strip()
 
 
+@pytest.fixture(scope="module")
+def quick_compilation():
+    """For modules whose programs run once each: most of the time would go into optimizing them."""
+    import jax
+
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
 @pytest.fixture(scope="session")
 def shared() -> pathlib.Path:
     """The authors' specification and data; tests that need them skip where they are absent."""

@@ -72,13 +72,7 @@ COMPLETIONS = [Completion(text=answer) for answer in ANSWERS]
 PRECISION = ModelConfig(unroll=False)  # compiles faster
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    """Each program here runs once: most of the time would go into optimizing it."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 @pytest.fixture(scope="module")

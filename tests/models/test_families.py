@@ -160,13 +160,7 @@ CASES = {  # case -> (transformers' config class, what differs from SMALL)
 TOKENS = np.random.default_rng(0).integers(3, VOCAB, (2, LENGTH))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    """Each program here runs once: most of the time would go into optimizing it."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 @pytest.fixture(scope="module")

@@ -29,13 +29,7 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
 ONE = make_mesh(MeshConfig(1, 1, 1), jax.devices()[:1])
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    """Each program here runs once: most of the time would go into optimizing it."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def forward(config, params, mesh=None):

@@ -32,13 +32,7 @@ MODEL = ModelConfig(
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation():
-    """Each program here runs a few times: most of the time would go into optimizing it."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 @pytest.fixture(scope="module")
