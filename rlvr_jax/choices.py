@@ -149,6 +149,11 @@ def _check_group(sections: Sections, objective: Objective, advantage) -> None:
     k = getattr(advantage, "k", None)
     if group is not None and k is not None and k > group:
         raise ValueError(f"advantage.k = {k} needs at least k samples, rollout.group is {group}")
+    if name == "pkpo" and k == group and advantage.variance_baseline == "loo":
+        raise ValueError(
+            f'advantage.variance_baseline "loo" takes k of the other samples: rollout.group '
+            f"{group} must be above advantage.k {k}"
+        )
     if name == "passk" and k == group:
         raise ValueError(
             f"advantage.k = rollout.group = {k} teaches nothing: the only draw of k holds every "
@@ -175,6 +180,8 @@ def _check_reward(sections: Sections, advantage) -> None:
             'advantage "gdpo" needs advantage.parts, the parts of the verdicts that are '
             'normalised one by one, e.g. ("format", "correct")'
         )
+    if "accuracy" in advantage.parts:
+        raise ValueError('advantage.parts: "accuracy" is for evaluations alone, see "correct"')
     reward = sections.get("reward", {})
     if reward.get("name") == "compose":  # others tell their parts only as they judge
         known = ("correct", *reward.get("rewards", Compose.rewards), *reward.get("gates", ()))

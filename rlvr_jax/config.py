@@ -27,7 +27,7 @@ from rlvr_jax.experience import AggregationConfig, LearnerConfig
 from rlvr_jax.generate import DecodeConfig
 from rlvr_jax.interruption import InterruptionConfig
 from rlvr_jax.learner import OptimConfig
-from rlvr_jax.losses import KL, LOSSES, Correction, Objective
+from rlvr_jax.losses import KL, LOSSES, AdaptiveKL, Correction, Objective
 from rlvr_jax.losses.policy_gradient import PolicyGradient
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.hf import with_architecture
@@ -192,6 +192,15 @@ def from_json(config: Mapping[str, Any]) -> RunConfig:
     return _assemble(given, {k: v for k, v in given.items() if k not in TOP})
 
 
+def completed(saved: Any) -> Any:
+    """A saved configuration with the defaults of keys that came later; as it is where it cannot be
+    read any more."""
+    try:
+        return to_json(from_json(saved))
+    except ValueError:
+        return saved
+
+
 def _assemble(given: Mapping[str, Any], sections: Mapping[str, Any]) -> RunConfig:
     known = [*TOP, *SECTIONS]
     for key in given:
@@ -324,6 +333,12 @@ def _check_rl(run: RunConfig) -> None:
         raise ValueError(
             f"learner.minibatches {run.learner.minibatches}: a rollout has {run.rollout.prompts} "
             "prompts, and a minibatch at least one of them"
+        )
+    samples, control = run.rollout.prompts * run.rollout.group, run.kl_control
+    if control.target is not None and AdaptiveKL.most * samples >= control.horizon:
+        raise ValueError(
+            f"kl_control.horizon {control.horizon:g} is too short: a step has {samples} samples "
+            f"and moves the coefficient by up to {AdaptiveKL.most * samples / control.horizon:.0%}"
         )
     for key, value in (("temperature", 0), ("top_k", 1)):
         if getattr(run.sampling, key) == value:

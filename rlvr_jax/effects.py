@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rlvr_jax.losses import KL
-from rlvr_jax.losses.mirror_descent import MirrorDescent
+import dataclasses
+
+from rlvr_jax.losses import KL, LOSSES
 
 
 def _forces(kl: KL) -> bool:
@@ -11,10 +12,15 @@ def _forces(kl: KL) -> bool:
     return kl.estimator == "k1" and plain
 
 
-def _no_tau(run) -> bool:
-    """Mirror descent pulls to the policy before the updates, where the first of them stands."""
+def _on_policy(run) -> bool:
+    """One update a rollout, and the old policy scored as the new one is: every ratio is 1."""
     alone = run.learner.minibatches * run.learner.epochs == 1
-    return alone and isinstance(run.objective.loss, MirrorDescent)
+    return alone and run.learner.old_logp == "recompute"
+
+
+def _limits_nothing(run) -> bool:
+    limits = run.rollout.limits
+    return bool(limits) and min(limits) == run.decode.max_new_tokens
 
 
 WITHOUT_EFFECT = (  # (section, key, said of the built run, reason)
@@ -33,7 +39,24 @@ WITHOUT_EFFECT = (  # (section, key, said of the built run, reason)
         ("lora", key, lambda r: not r.lora.rank, "lora.rank is 0")
         for key in ("alpha", "targets", "stages")
     ),
-    ("loss", "tau", _no_tau, "the pull to the old policy is 0 in the only update of a rollout"),
+    *(  # clip_cov leaves out tokens also then
+        ("loss", key, _on_policy, "with one update a rollout the ratio is 1")
+        for key in sorted({f.name for n in LOSSES for f in dataclasses.fields(LOSSES[n])})
+        if key not in ("share", "cov_low", "cov_high")
+    ),
+    (
+        "critic",
+        "value_clip",
+        lambda r: r.critic.minibatches * r.critic.epochs == 1,
+        "the critic's only update begins at the values of the rollout",
+    ),
+    (
+        "critic",
+        "minibatches",
+        lambda r: r.critic.minibatches > r.rollout.prompts,
+        "a minibatch holds at least one of rollout.prompts",
+    ),
+    ("rollout", "limits", _limits_nothing, "no stage is below decode.max_new_tokens"),
     ("kl_control", "horizon", lambda r: r.kl_control.target is None, "kl_control.target is unset"),
     ("shaping", "soft_overlong_scale", lambda r: not r.shaping.soft_overlong, "soft_overlong is 0"),
     ("shaping", "kimi_after", lambda r: not r.shaping.kimi_length, "kimi_length is 0"),

@@ -23,7 +23,7 @@ class EvalReport:
     pass_at: unbiased pass@k for k = 1, 2, 4, ... up to the samples per problem.
     maj: accuracy of the majority vote over the samples; None where no sample gave an answer, be it
         that the reward extracts none.
-    reward: mean reward.  lengths: tokens, keys of `LENGTHS`; a mean over nothing is NaN.
+    reward: mean reward.  lengths: tokens, and shares of the samples; a mean over nothing is NaN.
     correct_by_problem / samples_by_problem: right and judged samples of every problem, in order,
     from which paired differences between two reports follow.
     """

@@ -67,7 +67,7 @@ def warn_of_unknown(verdicts: Sequence[Verdict]) -> None:
 def report(judged: Judged) -> EvalReport:
     """The numbers of a judged batch."""
     shape = (len(judged.problems), judged.group)
-    return EvalReport.build(
+    found = EvalReport.build(
         judged.accurate_NG,
         judged.reward_NG,
         judged.samples.length_B.reshape(shape),
@@ -75,3 +75,5 @@ def report(judged: Judged) -> EvalReport:
         answers=np.array([v.extracted for v in judged.verdicts], object).reshape(shape).tolist(),
         valid=judged.valid_NG,
     )
+    interrupted = {"interrupted_frac": float(judged.samples.forced_BT.any(1).mean())}
+    return dataclasses.replace(found, lengths={**found.lengths, **interrupted})

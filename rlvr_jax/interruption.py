@@ -80,6 +80,8 @@ def resolve(
         raise ValueError(f"interruption.text {config.text!r} holds an end token")
     if len(unless) > 1 or (unknown is not None and unknown in unless):
         raise ValueError(f"interruption.unless {config.unless!r} is not one token but {unless}")
+    if set(unless) & set(stop_ids):
+        raise ValueError(f"interruption.unless {config.unless!r} ends a completion anyway")
     return Interruption(config.after[0], config.after[-1], phrase, unless)
 
 

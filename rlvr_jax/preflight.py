@@ -68,6 +68,7 @@ def check_data(config: RunConfig, tokenizer: Any, train: Split, test: Split) -> 
     for the first fault of a kind."""
     found = resolve(config.interruption, tokenizer, stop_ids(tokenizer, config.text.stop))
     check_limits(found, (config.decode.max_new_tokens, *config.rollout.limits))
+    note_curriculum(config, len(train))
     parts = [part_of("train", train, len(train)), part_of("test", test, config.eval.problems)]
     for part in parts:
         check_prompts(config, tokenizer, part)
@@ -76,6 +77,17 @@ def check_data(config: RunConfig, tokenizer: Any, train: Split, test: Split) -> 
         if part.name == "train" and "sft" in config.stages:
             note_solutions(tokenizer, part)
     return sum(len(part.problems) for part in parts)
+
+
+def note_curriculum(config: RunConfig, count: int) -> None:
+    """A warning where the pass rates of prompts are remembered and none comes twice."""
+    asked = config.rl.steps * config.rollout.prompts
+    if "rl" in config.stages and config.curriculum.active and asked <= count:
+        log.warning(
+            "the curriculum has nothing to do: %d steps of %d prompts meet each of %d problems "
+            "once at most (unless dynamic sampling draws more)",
+            *(config.rl.steps, config.rollout.prompts, count),
+        )
 
 
 def check_prompts(config: RunConfig, tokenizer: Any, part: Part) -> None:

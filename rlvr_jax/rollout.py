@@ -40,6 +40,11 @@ class RolloutConfig:
         for name in ("prompts", "group", "verify_workers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"rollout.{name} must be at least 1, got {getattr(self, name)}")
+        if self.max_refills < 1:
+            raise ValueError(
+                f"rollout.max_refills must be at least 1, got {self.max_refills} (drop_unanimous "
+                "drops groups and draws no more)"
+            )
         if (self.dynamic_sampling or self.drop_unanimous) and self.group < 2:
             raise ValueError(
                 "rollout.dynamic_sampling and drop_unanimous need rollout.group >= 2 to see a "
@@ -291,7 +296,7 @@ def collect(
         if len(useful):
             kept.append(judged.take(list(useful)[:missing]))
         full = sum(len(k.problems) for k in kept) == config.prompts
-        if full or not config.dynamic_sampling or refills == config.max_refills:
+        if full or not config.dynamic_sampling or refills >= config.max_refills:
             break
         refills += 1
     everything = join(seen)
@@ -301,6 +306,7 @@ def collect(
         "data/dropped": len(everything.problems) - len(batch.problems),
         "data/skipped": cursor - start - len(everything.problems),
         "data/prompts": len(batch.problems),
+        "data/sampled_tokens": int(everything.samples.length_B.sum()),
         "data/unique_prompts": len({str(p.prompt) for p in batch.problems}),
     }
     return batch, cursor, metrics

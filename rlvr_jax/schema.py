@@ -61,6 +61,8 @@ def typed(where: str, value: Any, hint: Any, default: Any = None) -> Any:
         raise ValueError(
             f"config.{where} must be {plain.__name__}, got {type(value).__name__} {value!r}"
         )
+    if plain is str and any("\ud800" <= c <= "\udfff" for c in value):
+        raise ValueError(f"config.{where} is not UTF-8 text: {value!r}")  # bytes of a command line
     if plain is float and not math.isfinite(value):
         raise ValueError(f"config.{where} must be a finite number, got {value}")
     return value

@@ -23,7 +23,7 @@ from rlvr_jax.checkpoint import (
     read_params,
     read_reference,
 )
-from rlvr_jax.config import RunConfig, to_json
+from rlvr_jax.config import RunConfig, completed, to_json
 from rlvr_jax.critic import critic_params
 from rlvr_jax.evalreport import EvalReport
 from rlvr_jax.evaluate import evaluate
@@ -253,7 +253,7 @@ def open_run(config: RunConfig, workdir: str):
         grader, served = open_grader(stack, config, mesh)
         if jax.process_index() == 0:
             stack.enter_context(lock_workdir(workdir))
-        claim_workdir(workdir, to_json(config), data)
+        claim_workdir(workdir, to_json(config), data, complete=completed)
         log = stack.enter_context(
             contextlib.closing(RunLog(workdir, plans, writes=jax.process_index() == 0))
         )

@@ -30,6 +30,8 @@ class ShapingConfig:
         for name in ("soft_overlong_scale", "kimi_length", "kimi_after"):
             if getattr(self, name) < 0:
                 raise ValueError(f"shaping.{name} must not be negative, got {getattr(self, name)}")
+        if self.soft_overlong and not self.soft_overlong_scale:
+            raise ValueError("shaping.soft_overlong has no effect with soft_overlong_scale 0")
 
     def acts(self, step: int) -> bool:
         """Whether anything is added in this step."""

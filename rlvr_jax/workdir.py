@@ -11,7 +11,7 @@ import pathlib
 import signal
 import threading
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 
@@ -77,6 +77,7 @@ def claim_workdir(
     config: Mapping[str, Any],
     data: Mapping[str, str] | None = None,
     free: tuple[str, ...] = (),
+    complete: Callable[[Any], Any] = lambda old: old,
 ) -> bool:
     """Bind a folder to one configuration and its data; True if steps of that run lie there already.
     A folder in which no step was taken is bound anew.
@@ -84,6 +85,7 @@ def claim_workdir(
     config: what JSON can hold.  data: hashes of what the run reads, by "file <path>" or the name
     of a split; they are kept in data.json.
     free: dotted keys ("log", "eval.every") of the configuration that may differ on resume.
+    complete: fills a configuration that was saved before some keys existed.
     ValueError if the folder belongs to another run or cannot be written.
     """
     folder = _usable(workdir)
@@ -93,7 +95,7 @@ def claim_workdir(
             raise PermissionError(errno.EACCES, "Permission denied")
         old = _read(folder / "config.json")
         if old is not None and _begun(folder):
-            _compare(workdir, old, config, free)
+            _compare(workdir, json.loads(json.dumps(complete(old))), config, free)
             known = _read(folder / "data.json")
             if known is None:  # of a run that was started before data had a place here
                 _write(folder / "data.json", data)

@@ -76,6 +76,12 @@ REFUSED = [
     (dict(advantage={"name": "passk"}, shaping={"soft_overlong": 0.2}), "soft_overlong has no eff"),
     (dict(advantage=GDPO, shaping={"cosine_length": True}), "cosine_length has no effect"),
     (dict(advantage={"name": "gdpo"}), "needs advantage.parts"),
+    (dict(advantage=GDPO | {"parts": ("accuracy",)}), "for evaluations alone"),
+    (dict(advantage=GDPO | {"weights": (0.0, 0.0)}), "no part counts"),
+    (
+        dict(advantage={"name": "pkpo", "variance_baseline": "loo"}, rollout={"group": 4}),
+        "must be above advantage.k 4",
+    ),
     (
         dict(advantage=GDPO | {"parts": ("corect", "format")}, reward={"name": "compose"}),
         'gives no part "corect"; did you mean "correct"',

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 from tiny_models import PLAIN, random_params
 
-from rlvr_jax.config import SECTIONS, TOP, base, build, fields_of, from_json, to_json
+from rlvr_jax.config import SECTIONS, TOP, base, build, completed, fields_of, from_json, to_json
 from rlvr_jax.critic import CriticConfig
 from rlvr_jax.learner import OptimConfig
 from rlvr_jax.models.hf import write_model
@@ -109,6 +109,9 @@ def test_every_preset_is_known_to_the_config(name):
     assert not unknown
 
 
+ON_POLICY = {"learner__minibatches": 1, "learner__old_logp": "recompute"}
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -135,9 +138,24 @@ def test_every_preset_is_known_to_the_config(name):
         ({"learner__minibatches": 1000}, "a rollout has"),
         ({"shaping__kimi_length": 0.5, "shaping__kimi_after": 5000}, "kimi_length has no effect"),
         (
-            {"algorithm": "kimi_k15", "learner__minibatches": 1, "loss__tau": 0.7},
+            {"algorithm": "kimi_k15", "loss__tau": 0.7} | ON_POLICY,
             "loss.tau has no effect",
         ),
+        ({"loss__eps_high": 0.3} | ON_POLICY, "loss.eps_high has no effect"),
+        (
+            {"algorithm": "ppo", "critic__minibatches": 1, "critic__value_clip": 0.3},
+            "critic.value_clip has no effect",
+        ),
+        ({"algorithm": "ppo", "critic__minibatches": 1000}, "critic.minibatches has no effect"),
+        ({"rollout__limits": (24,)}, "rollout.limits has no effect"),
+        ({"shaping__soft_overlong": 0.1, "shaping__soft_overlong_scale": 0.0}, "no effect"),
+        ({"kl_control__target": 6.0, "kl_control__horizon": 51.0}, "horizon 51 is too short"),
+        ({"entropy__target": 0.2, "entropy__low": -1.0}, "0 <= low"),
+        ({"algorithm": "rloo", "advantage__tol": -1.0}, "tol must not be negative"),
+        ({"algorithm": "opo", "advantage__tol": -1.0}, "tol must not be negative"),
+        ({"algorithm": "gpg", "advantage__tol": -1.0}, "tol must not be negative"),
+        ({"algorithm": "pkpo", "advantage__tol": -1.0}, "tol must not be negative"),
+        ({"text__template": "a\udcff{prompt}"}, "text.template is not UTF-8"),
         ({"entropy__target": 0.2, "entropy__high": 0.0}, "high must be positive"),
         ({"reward__name": "numric"}, "numeric"),
     ],
@@ -145,6 +163,19 @@ def test_every_preset_is_known_to_the_config(name):
 def test_what_cannot_be_meant_is_refused(changes, said):
     with pytest.raises(ValueError, match=said):
         build(quick(**changes))
+
+
+def test_bounds_act_where_the_ratio_can_leave_1():
+    build(quick(learner__minibatches=2, learner__old_logp="recompute", loss__eps_high=0.3))
+    build(quick(learner__minibatches=1, loss__eps_high=0.3))  # the sampler's log-probs are near
+    clip = {"algorithm": "clipcov", "loss__share": 0.1}  # it leaves out tokens also then
+    assert build(quick(**(clip | ON_POLICY))).objective.loss.share == 0.1
+
+
+def test_a_saved_configuration_takes_the_defaults_of_keys_that_came_later():
+    saved = to_json(build(quick()))
+    old = {key: value for key, value in saved.items() if key != "interruption"}
+    assert completed(old) == saved and completed({"seed": "x"}) == {"seed": "x"}
 
 
 def test_a_loss_without_a_ratio_warns_of_several_updates(caplog):

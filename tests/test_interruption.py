@@ -10,6 +10,7 @@ import transformer_oracle as oracle
 from tiny_models import DEEPSEEK, PLAIN, random_params
 
 from rlvr_jax.config import base, build
+from rlvr_jax.evaluate import report
 from rlvr_jax.experience import make_experience
 from rlvr_jax.generate import Address, DecodeConfig, make_sampler
 from rlvr_jax.interruption import Interruption, InterruptionConfig, check_limits, resolve
@@ -186,6 +187,7 @@ def test_nobody_trains_on_the_phrase():
     np.testing.assert_array_equal(inside, s.drawn_BT | s.forced_BT)
     share = rollout_metrics(judged)["len/interrupted_frac"]
     assert share == pytest.approx(s.forced_BT.any(1).mean()) and 0 < share < 1
+    assert report(judged).lengths["interrupted_frac"] == share
     some = judged.take([2, 0])
     np.testing.assert_array_equal(
         some.samples.forced_BT[:GROUP], s.forced_BT[2 * GROUP : 3 * GROUP]
@@ -236,6 +238,7 @@ def test_settings_that_cannot_be_meant(given, said):
         ({"text": "☃"}, "cannot spell interruption.text"),
         ({"text": "so<eos>"}, "holds an end token"),
         ({"text": "so", "unless": "no"}, "not one token"),
+        ({"text": "so", "unless": "<eos>"}, "ends a completion anyway"),
         ({"text": "so", "unless": "☃"}, "not one token"),
     ],
 )

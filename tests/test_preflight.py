@@ -108,6 +108,14 @@ def test_solutions_the_tokenizer_cannot_spell_are_told(tmp_path, caplog):
     assert "U+221A" not in caplog.text and len(caplog.records) == 1
 
 
+def test_a_curriculum_that_meets_no_prompt_twice_is_told(tmp_path, caplog):
+    rl = {"curriculum": {"retire_at": 0.9}, "rollout": {"prompts": 3}}
+    check(config(tmp_path, GOOD, rl={"steps": 4}, **rl))
+    assert "nothing to do" not in caplog.text
+    check(config(tmp_path, GOOD, rl={"steps": 3}, **rl))
+    assert "3 steps of 3 prompts meet each of 9 problems once" in caplog.text
+
+
 def test_what_cannot_be_encoded_is_placed(tmp_path):
     with pytest.raises(ValueError, match=r"train.jsonl:2 \(train\): .*BOS"):
         check(config(tmp_path, [GOOD[0], ("1<bos>1", "2")]))

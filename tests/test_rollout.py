@@ -130,9 +130,17 @@ def test_refills_stop_at_the_cap_with_what_was_found():
 
 
 def test_without_any_difference_one_group_is_left():
-    config = RolloutConfig(prompts=2, group=2, dynamic_sampling=True, max_refills=0)
+    config = RolloutConfig(prompts=2, group=2, dynamic_sampling=True, max_refills=1)
     batch, cursor, metrics, _ = gathered(lambda uid, i: "1.", config)
-    assert len(batch.problems) == 1 and not informative(batch).any() and cursor == 12
+    assert len(batch.problems) == 1 and not informative(batch).any() and cursor == 14
+    assert metrics["data/sampled_tokens"] == 16 and metrics["data/dropped"] == 3
+
+
+@pytest.mark.parametrize("refills", [0, -1])
+def test_refills_are_at_least_one(refills):
+    """Below 0 the cap was never met, and the step never ended."""
+    with pytest.raises(ValueError, match="max_refills must be at least 1"):
+        RolloutConfig(dynamic_sampling=True, max_refills=refills)
 
 
 def roll(*texts, group=2):

@@ -65,6 +65,14 @@ def test_free_keys_may_differ(tmp_path, free):
     assert claim_workdir(tmp_path, changed(learning_rate=1.0), free=(free,))
 
 
+def test_keys_that_came_later_take_their_defaults(tmp_path):
+    begun(tmp_path)
+    later = CONFIG | {"interruption": {"after": ()}}
+    with pytest.raises(ValueError, match="interruption.after was absent"):
+        claim_workdir(tmp_path, later)
+    assert claim_workdir(tmp_path, later, complete=lambda old: later | old)
+
+
 @pytest.mark.parametrize(
     "left",  # by a run that failed before its first step was logged
     ["", '{"step": 0, "stage": "sft"}\n', '{"step": 0, "stage": "sft"}\n{"step": 1, "st'],

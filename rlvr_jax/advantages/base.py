@@ -50,10 +50,15 @@ def check_inputs(estimator: Advantage, x: AdvantageInputs) -> None:
 
 def check_normaliser(ddof: int, eps: float, tol: float) -> None:
     """ValueError unless ddof is 0 or 1 and eps, tol are not negative."""
-    if ddof not in (0, 1) or eps < 0 or tol < 0:
-        raise ValueError(
-            f"ddof must be 0 or 1, eps and tol not negative; they are {ddof}, {eps}, {tol}"
-        )
+    check_tol(tol)
+    if ddof not in (0, 1) or eps < 0:
+        raise ValueError(f"ddof must be 0 or 1, eps not negative; they are {ddof}, {eps}")
+
+
+def check_tol(tol: float) -> None:
+    """ValueError for a tolerance under which no group is unanimous."""
+    if tol < 0:
+        raise ValueError(f"tol must not be negative, it is {tol}")
 
 
 def penalised_reward(x: AdvantageInputs) -> jax.Array:

@@ -42,6 +42,8 @@ class Gdpo:
         check_normaliser(self.ddof, self.eps, self.tol)
         if self.parts and len(self.weights) not in (0, len(self.parts)):
             raise ValueError(f"gdpo has {len(self.weights)} weights for {len(self.parts)} parts")
+        if self.weights and not any(self.weights):
+            raise ValueError(f"gdpo: with weights {self.weights} no part counts")
 
     def __call__(self, x: AdvantageInputs) -> jax.Array:
         check_inputs(self, x)

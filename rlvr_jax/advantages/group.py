@@ -12,6 +12,7 @@ from rlvr_jax.advantages.base import (
     ADVANTAGES,
     check_inputs,
     check_normaliser,
+    check_tol,
     penalised_reward,
 )
 from rlvr_jax.batch import AdvantageInputs
@@ -86,6 +87,9 @@ class Rloo:
     takes_kl: ClassVar[bool] = True
     by_token: ClassVar[str] = "never"
     promises: ClassVar[frozenset[str]] = frozenset({"unanimous", "shift"})
+
+    def __post_init__(self):
+        check_tol(self.tol)
 
     def __call__(self, x: AdvantageInputs) -> jax.Array:
         check_inputs(self, x)

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from rlvr_jax.advantages.base import ADVANTAGES, check_inputs, penalised_reward
+from rlvr_jax.advantages.base import ADVANTAGES, check_inputs, check_tol, penalised_reward
 from rlvr_jax.batch import AdvantageInputs
 from rlvr_jax.masking import per_token, unanimous
 from rlvr_jax.registry import nearest
@@ -118,6 +118,7 @@ class Pkpo:
             )
         if self.k < (2 if self.variance_baseline == "loo_minus_one" else 1):
             raise ValueError(f'k = {self.k} is too small for baseline "{self.variance_baseline}"')
+        check_tol(self.tol)
 
     @property
     def promises(self) -> frozenset[str]:
@@ -131,12 +132,15 @@ class Pkpo:
         samples = x.reward_NG.shape[1]
         if self.k > samples:
             raise ValueError(f"k = {self.k} needs at least k samples a prompt, there are {samples}")
+        if self.k == samples and self.variance_baseline == "loo":
+            raise ValueError(f'baseline "loo" needs more than k = {self.k} samples a prompt')
         reward_NG = penalised_reward(x)
         adv_NG = self._inclusion(reward_NG, x.valid_NG, self.k) - self._baseline(x, reward_NG)
         if self.variance_baseline != "none":
             flat_N1 = unanimous(reward_NG, x.valid_NG, axis=1, tol=self.tol)
             adv_NG = jnp.where(flat_N1, 0.0, adv_NG)
-        few_N1 = jnp.sum(x.valid_NG, axis=1, keepdims=True) < self.k
+        least = self.k + (self.variance_baseline == "loo")  # the others must be k as well
+        few_N1 = jnp.sum(x.valid_NG, axis=1, keepdims=True) < least
         return per_token(jnp.where(x.valid_NG & ~few_N1, adv_NG, 0.0), x.mask_BT)
 
     def _inclusion(self, reward_NG: jax.Array, valid_NG: jax.Array, k: int) -> jax.Array:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from rlvr_jax.advantages.base import ADVANTAGES, check_inputs, penalised_reward
+from rlvr_jax.advantages.base import ADVANTAGES, check_inputs, check_tol, penalised_reward
 from rlvr_jax.advantages.group import centre_groups
 from rlvr_jax.batch import AdvantageInputs
 from rlvr_jax.masking import masked_count, masked_sum, per_token, unanimous
@@ -27,6 +27,9 @@ class Opo:
     takes_kl: ClassVar[bool] = True
     by_token: ClassVar[str] = "never"
     promises: ClassVar[frozenset[str]] = frozenset({"unanimous", "shift"})
+
+    def __post_init__(self):
+        check_tol(self.tol)
 
     def __call__(self, x: AdvantageInputs) -> jax.Array:
         check_inputs(self, x)
@@ -60,6 +63,7 @@ class Gpg:
     def __post_init__(self):
         if self.scale <= 0:
             raise ValueError(f"scale must be positive, it is {self.scale}")
+        check_tol(self.tol)
 
     def __call__(self, x: AdvantageInputs) -> jax.Array:
         check_inputs(self, x)
@@ -88,6 +92,7 @@ class LogMeanExp:
     def __post_init__(self):
         if self.tau <= 0:
             raise ValueError(f"tau must be positive, it is {self.tau}")
+        check_tol(self.tol)
 
     def __call__(self, x: AdvantageInputs) -> jax.Array:
         check_inputs(self, x)

@@ -40,7 +40,7 @@ policy/kl_ref_<estimator> | nats | trained tokens; k1, k2 and k3 to the referenc
     k3 far apart: few samples carry the estimate
 policy/picked_frac | share | trained tokens that a covariance rule picked | far from the share set
 policy/gate_mean | 1 | trained tokens; slope of the soft gate (SAPO) | near 0: no token learns
-policy/taper_mean | 1 | trained tokens; taper weight | near 0: no token learns
+policy/taper_mean | 1 | trained tokens (topr: sequences); taper weight | near 0: no token learns
 policy/sequence_log_ratio | nats | sequences; log of new over old probability | far from 0
 policy/clip_frac_low | share | trained tokens clipped at the lower bound | above 0.2
 policy/clip_frac_high | share | trained tokens clipped at the upper bound | above 0.2
@@ -50,8 +50,8 @@ policy/grad_norm | norm | all parameters, before clipping | spikes; steadily abo
 policy/kl_coef | 1 | the coefficient of this step under kl_control | at a bound or running away
 policy/entropy_coef | 1 | the coefficient of this step under entropy.target | stuck at its bound
 policy/lr | 1 | the schedule at this update |
-policy/updates | count | optimizer updates done in the step | fewer than planned: updates were
-    skipped
+policy/updates | count | updates of the step, refused ones too | fewer than planned: the batch had
+    fewer groups than minibatches
 # Advantages
 adv/mean | 1 | trained tokens |
 adv/std | 1 | trained tokens | 0: no gradient
@@ -93,8 +93,10 @@ data/refills | count | extra rollouts to fill the batch | at the cap: the task n
     policy
 data/skipped | count | prompts the curriculum passed over | most of the stream: little is left
 data/limit | tokens | most tokens of a completion in this stage of rollout.limits |
-data/dropped | count | groups without signal left out | most of the batch
-data/prompts | count | groups that trained | below the batch size
+data/dropped | count | groups left out: without signal, or more than the batch holds | most of the
+    batch
+data/prompts | count | groups of the batch | below the batch size
+data/sampled_tokens | tokens | everything sampled in the step, forced phrases too |
 # Verifier
 verifier/unknown_frac | share | samples the checker could not judge | above 0.05: a fault of the
     checker, masked out of training
@@ -120,11 +122,12 @@ eval/<set>/len_max | tokens | completions | at the limit
 eval/<set>/len_correct | tokens | accepted completions |
 eval/<set>/len_incorrect | tokens | refused completions |
 eval/<set>/len_truncated_frac | share | completions stopped by the limit | above 0.05
+eval/<set>/len_interrupted_frac | share | completions that a forced phrase interrupted |
 # Speed and memory (these two sections differ between repeated runs)
 perf/step_s | seconds | one step without evaluation and saving | growing: recompilation, longer
     text, or a leak
-perf/gen_tok_s | tokens/s | sampled tokens over time/generate | falling
-perf/train_tok_s | tokens/s | trained tokens over time/update and time/logprob |
+perf/gen_tok_s | tokens/s | data/sampled_tokens over time/generate | falling
+perf/train_tok_s | tokens/s | data/tokens over time/update |
 perf/compiles | count | programs compiled so far | still rising after the first steps
 perf/host_rss | bytes | this process | rising steadily: a leak
 # Where the time went

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +17,8 @@ class AdaptiveKL:
     """
 
     target: float = 6.0
-    horizon: float = 10_000.0
+    horizon: float = 10_000.0  # above most * n, or beta would change its sign
+    most: ClassVar[float] = 0.2
 
     def __post_init__(self):
         if self.target <= 0 or self.horizon <= 0:
@@ -24,7 +26,7 @@ class AdaptiveKL:
 
     def __call__(self, beta: jax.Array, kl: jax.Array, n: float) -> jax.Array:
         """The next coefficient; kl in the units of the target (nats a token, or a sequence)."""
-        error = jnp.clip(kl / self.target - 1.0, -0.2, 0.2)
+        error = jnp.clip(kl / self.target - 1.0, -self.most, self.most)
         return beta * (1.0 + error * n / self.horizon)
 
 
@@ -41,9 +43,9 @@ class AdaptiveEntropy:
     high: float = 5e-3
 
     def __post_init__(self):
-        if self.target <= 0 or self.step <= 0 or not self.low <= self.high or self.high <= 0:
+        if self.target <= 0 or self.step <= 0 or not 0 <= self.low <= self.high or self.high == 0:
             raise ValueError(
-                f"target, step and high must be positive and low <= high: "
+                f"target, step and high must be positive and 0 <= low <= high: "
                 f"{self.target}, {self.step}, {self.low}, {self.high}"
             )
 

@@ -43,7 +43,11 @@ def rl(run: Run, state: TrainState, place: Place) -> TrainState:
     if place.step == 0:
         state = run.start_stage(state, tx, place)
         run.evaluate(stage, 0, "before", state.weights)
-    critic = open_critic(c.critic, run.model, c.pack, run.mesh, state, c.rl.steps)
+    passes = min(c.critic.minibatches, c.rollout.prompts)
+    critic = open_critic(
+        dataclasses.replace(c.critic, minibatches=passes),
+        *(run.model, c.pack, run.mesh, state, c.rl.steps),
+    )
     state = dataclasses.replace(state, critic=None)
     run.reference = open_reference(
         c.reference, run.checkpoints, state, run.index(place), place.reference
@@ -77,7 +81,7 @@ def rl(run: Run, state: TrainState, place: Place) -> TrainState:
             "policy/lr": float(schedule(int(state.step) - 1)) if done else 0.0,
             "policy/updates": len(done),
             "data/epoch": place.cursor / len(run.train),
-            "perf/gen_tok_s": int(judged.samples.length_B.sum()) / log.clock.spent("generate"),
+            "perf/gen_tok_s": metrics["data/sampled_tokens"] / log.clock.spent("generate"),
             "perf/train_tok_s": more["data/tokens"] / log.clock.spent("update"),
         }
         place.step = step
@@ -139,7 +143,7 @@ def greedy_rewards(run: Run, params, judged: Judged, step: int) -> np.ndarray | 
         return None
     c, limit = run.config, run.config.rollout.limit_at(step)
     actor = dataclasses.replace(run.greedy_actor, limit=limit)
-    uids = range(len(judged.problems))  # nothing is drawn at temperature 0
+    uids = range(len(judged.problems))  # no token is drawn at temperature 0
     greedy = actor.roll(params, judged.problems, uids, 1, Address(c.seed, TRAIN, step))
     greedy = shaped(greedy, c.shaping, limit or c.decode.max_new_tokens, step)
     return np.where(greedy.valid_NG, greedy.reward_NG, np.float32(np.nan))[:, 0]

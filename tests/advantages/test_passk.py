@@ -82,6 +82,17 @@ def test_pkpo_without_the_invalid_samples():
         assert np.all(adv[~valid] == 0)
 
 
+def test_pkpo_needs_k_others_for_its_loo_baseline():
+    """With k judged samples no k others are left: a baseline of 0 would pay wrong samples too."""
+    valid_NG = np.array([[1, 1, 0, 1, 1], [0, 1, 1, 1, 0], [1, 1, 1, 0, 0]], bool)
+    adv_NG = run("pkpo", inputs(GROUPS, valid_NG), k=3, variance_baseline="loo")
+    kept = [v for v, ok in zip(GROUPS[0], valid_NG[0], strict=True) if ok]
+    np.testing.assert_allclose(adv_NG[0][valid_NG[0]], inclusion(kept, 3) - loo(kept, 3), atol=1e-6)
+    assert not adv_NG[1:].any()
+    with pytest.raises(ValueError, match="more than k = 5 samples"):
+        run("pkpo", inputs(GROUPS), k=5, variance_baseline="loo")
+
+
 def test_pkpo_fades_as_the_prompt_becomes_easy():
     """A right sample is worth at least a wrong one, and the difference falls with c."""
     x = inputs([[1] * c + [0] * (8 - c) for c in range(1, 8)])
