@@ -26,6 +26,7 @@ from rlvr_jax.sharding import path_name
 from rlvr_jax.workdir import some, write_durably
 
 FILES = "files.json"  # in every saved folder: {"state/d/ab12": [bytes, crc32 or null], ...}
+HALF = "*.orbax-checkpoint-tmp*"  # folders of saves that were cut off, or are in flight
 CRC_LIMIT = 64 * 2**20  # bytes; reading larger files back would hold up the saves of a large model
 
 
@@ -34,11 +35,13 @@ class Store:
 
     def __init__(self, folder: pathlib.Path, keep: Callable[[Iterable[int]], set[int]]):
         self.folder = folder
+        if jax.process_index() == 0:  # Orbax does it in a thread, which outlives a failed start
+            for half in folder.glob(HALF):
+                shutil.rmtree(half, ignore_errors=True)
         self.manager = ocp.CheckpointManager(
             folder,
             options=ocp.CheckpointManagerOptions(
                 preservation_policy=_Preserve(keep),
-                cleanup_tmp_directories=True,
                 lightweight_initialize=True,  # reads no file of a checkpoint that may be damaged
                 save_root_metadata=False,
                 async_options=ocp.options.AsyncOptions(
@@ -166,7 +169,7 @@ def not_orbax_chatter(record: logging.LogRecord) -> bool:
 
 def _list_files(folder: pathlib.Path) -> None:
     """Called by Orbax when all files of a save are written and before its folder is renamed."""
-    [*saving] = folder.glob("*.orbax-checkpoint-tmp*")
+    [*saving] = folder.glob(HALF)
     if not saving:
         raise RuntimeError(f"no save in progress in {folder}: Orbax changed its temporary names")
     for temporary in saving:

@@ -161,7 +161,7 @@ class AttentionConfig:
                 f"attn.heads must be a multiple of attn.kv_heads, got {self.heads} and "
                 f"{self.kv_heads}"
             )
-        if self.head_dim % 2:
+        if self.rotated % 2 and not self.rotary_dim:
             raise ValueError(f"attn.head_dim must be even (rotary), got {self.head_dim}")
         if self.rotary_dim % 2 or not 0 <= self.rotary_dim <= self.head_dim:
             raise ValueError(

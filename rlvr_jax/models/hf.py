@@ -90,7 +90,7 @@ def read_config(name: str) -> ModelConfig:
 
 def with_architecture(values: Mapping[str, Any]) -> dict[str, Any]:
     """The `model` section with the architecture that its `path` names written out in full, so
-    that a run's own config.json needs the checkpoint no more.
+    that a run's own config.json tells it (tokenizer and first weights are still read there).
 
     ValueError for a key beside `path` that the checkpoint decides.
     """
@@ -202,8 +202,7 @@ def _check_census(name: str, found: Mapping[str, Stored], wanted: Mapping[str, t
     """Every tensor is used and every parameter filled, or an error that lists both sides."""
     missing = set(wanted) - set(found)
     extra = {n for n in set(found) - set(wanted) if not n.endswith(_UNUSED)}
-    if beginning := FAMILIES.make(config.family).unused.format(layers=config.layers):
-        extra = {n for n in extra if not n.startswith(beginning)}
+    extra -= FAMILIES.make(config.family).unread(config, extra)
     if config.tied_head and "lm_head.weight" in extra:
         tied = found["lm_head.weight"], found.get("model.embed_tokens.weight")
         if tied[1] and _equal(*tied):

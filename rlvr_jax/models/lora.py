@@ -58,9 +58,17 @@ def init_adapters(config: LoraConfig, base: Mapping[str, Any], key: jax.Array) -
     """First adapters for `base` (arrays or shapes): A normal with variance 1 / in, B zero.  Of two
     stacks of layers, a target is adapted in those that have it."""
     stacks = [base["layers"], base.get("dense", {}).get("layers", {})]
-    for name in config.targets:
-        if not any(name in stack and stack[name].ndim == 3 for stack in stacks):
-            raise ValueError(f'lora.targets: this model has no single matrix "{name}" in a layer')
+    known = [
+        name
+        for name in TARGETS + MORE_TARGETS
+        if any(name in stack and stack[name].ndim == 3 for stack in stacks)
+    ]
+    bad = [name for name in config.targets if name not in known]
+    if bad:
+        raise ValueError(
+            f"lora.targets: a layer of this model has no single matrix {', '.join(bad)} (it has: "
+            f"{', '.join(known)})"
+        )
     out = {"layers": _first(config, stacks[0], key)}
     if stacks[1]:
         out["dense"] = {"layers": _first(config, stacks[1], jax.random.fold_in(key, 1))}

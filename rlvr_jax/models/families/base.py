@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rlvr_jax.models.config import RUN_KEYS, AttentionConfig, ModelConfig, RopeScaling
@@ -24,11 +24,14 @@ class Family:
     model_type: ClassVar[str]
     architecture: ClassVar[str]
     names: ClassVar[Mapping[str, Tensor]] = LLAMA
-    unused: ClassVar[str] = ""  # how tensors begin that a checkpoint may hold and no one reads
 
     def read(self, keys: Keys) -> ModelConfig:
         """The model a config.json describes."""
         return model(self, keys, attention(keys))
+
+    def unread(self, c: ModelConfig, names: Collection[str]) -> set[str]:
+        """Which of a checkpoint's tensors belong to parts that are left out on purpose."""
+        return set()
 
     def write(self, c: ModelConfig) -> dict[str, Any]:
         """The inverse; what this family cannot express is left out (`config_to_json` checks)."""
@@ -42,6 +45,11 @@ def config_of(data: Mapping[str, Any]) -> ModelConfig:
     kind = data.get("model_type")
     if not isinstance(kind, str):
         raise ValueError("config.json has no model_type")
+    if data.get("quantization_config"):
+        raise ValueError(
+            "quantized weights are not supported (quantization_config in config.json): save them "
+            "as bfloat16 first"
+        )
     keys = Keys(data)
     try:
         config = FAMILIES.make(kind).read(keys)
@@ -73,17 +81,15 @@ def family_of(c: ModelConfig) -> Family:
         try:
             lost = _inexpressible(family, c)
         except ValueError as error:  # not even a model of this family
-            refused[name] = [str(error)]
+            refused[name] = str(error)
             continue
         if not lost:
             return family
         wrong[name] = lost
-    wrong = wrong or refused
-    name = min(wrong, key=lambda name: len(wrong[name]))
-    raise ValueError(
-        f'no model family expresses this model; the nearest, "{name}", lacks '
-        f"{', '.join(wrong[name])}"
-    )
+    nearest = min(wrong, key=lambda name: len(wrong[name]), default="")
+    lacks = [f'the nearest, "{nearest}", lacks {", ".join(wrong[nearest])}'] if wrong else []
+    no = [f'"{name}": {reason}' for name, reason in refused.items()]
+    raise ValueError(f"no model family expresses this model; {'; '.join(lacks + no)}")
 
 
 def _inexpressible(family: Family, c: ModelConfig) -> list[str]:
@@ -256,6 +262,10 @@ def read_scaling(given: Mapping[str, Any]) -> RopeScaling:
     given = one_name(given)
     kind = given.pop("rope_type")
     if kind == "default":
+        if given:
+            raise ValueError(
+                f"rope scaling has {', '.join(given)} but no rope_type that reads them"
+            )
         return RopeScaling()
     if not isinstance(kind, str) or kind not in _SCALING:
         allowed = ", ".join(("default", *_SCALING))

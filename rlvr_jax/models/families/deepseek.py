@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from rlvr_jax.models.config import MlaConfig, ModelConfig, MoeConfig
@@ -58,7 +58,6 @@ class DeepseekV3(Family):
         | vectors(router_bias="mlp.gate.e_score_correction_bias")
         | PRE_NORMS
     )
-    unused: ClassVar[str] = "model.layers.{layers}."
 
     def read(self, keys: Keys) -> ModelConfig:
         plain, rotated = keys("qk_nope_head_dim"), keys("qk_rope_head_dim")
@@ -67,11 +66,24 @@ class DeepseekV3(Family):
         for key, value in only.items():
             if keys(key, value) != value:
                 raise ValueError(f"{key}={keys(key)!r} is not supported ({value!r} is)")
-        keys("num_nextn_predict_layers", 0)
+        heads, kv = keys("num_attention_heads"), kv_heads(keys, 128)
+        if kv != heads:
+            raise ValueError(
+                f"num_key_value_heads is {kv} (128 where it is absent): latent attention has keys "
+                f"for each of the {heads} heads"
+            )
+        dense, layers = keys("first_k_dense_replace", 3), keys("num_hidden_layers")
+        if dense >= layers:
+            raise ValueError(
+                f"first_k_dense_replace {dense} of {layers} layers: a model without experts is not "
+                "supported"
+            )
+        for key in ("num_nextn_predict_layers", "num_mtp_layers"):
+            keys(key, 0)
         bias = keys("attention_bias", False)
         attn = attention(
             keys,
-            kv_heads=kv_heads(keys, 128),
+            kv_heads=kv,
             head_dim=plain + rotated,
             rotary_dim=rotated,
             qkv_bias=bias,
@@ -84,6 +96,13 @@ class DeepseekV3(Family):
             ),
         )
         return model(self, keys, attn, moe=_read_moe(keys))
+
+    def unread(self, c: ModelConfig, names: Collection[str]) -> set[str]:
+        """Layers behind the last that predict further tokens: those that join two hidden states."""
+        at = {name: name.split(".")[2] for name in names if name.startswith("model.layers.")}
+        ours = {str(i) for i in range(c.layers)}
+        more = {layer for name, layer in at.items() if ".eh_proj." in name} - ours
+        return {name for name, layer in at.items() if layer in more}
 
     def write(self, c: ModelConfig) -> dict[str, Any]:
         a, mla = c.attn, c.attn.mla

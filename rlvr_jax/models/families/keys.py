@@ -72,7 +72,7 @@ _KINDS: dict[Kind, str] = {
     "num_experts_per_tok moe_intermediate_size n_routed_experts n_shared_experts n_group "
     "topk_group kv_lora_rank q_lora_rank qk_nope_head_dim qk_rope_head_dim qk_head_dim v_head_dim",
     ("a whole number", is_whole): "sliding_window max_window_layers first_k_dense_replace "
-    "num_nextn_predict_layers",
+    "num_nextn_predict_layers num_mtp_layers",
     ("a positive number", lambda v: is_number(v) and v > 0): "rope_theta rms_norm_eps "
     "rope_local_base_freq partial_rotary_factor query_pre_attn_scalar routed_scaling_factor",
     ("a number, 0 or more", lambda v: is_number(v) and v >= 0): "attn_logit_softcapping "
