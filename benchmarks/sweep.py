@@ -134,7 +134,8 @@ def replaced(workdir: pathlib.Path, algorithm: str) -> str:
 def document(rows: list[str], options: argparse.Namespace) -> str:
     config = pathlib.Path(options.config).name
     algorithms = options.algorithms.split(",")
-    own = [replaced(options.runs / f"{algorithm}-0", algorithm) for algorithm in algorithms]
+    done = algorithms[: len(rows)]
+    own = [replaced(options.runs / f"{algorithm}-0", algorithm) for algorithm in done]
     changed = ", ".join(options.set) or "nothing"
     head = [
         "# Sweep over the algorithms",
