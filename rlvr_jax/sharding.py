@@ -134,6 +134,21 @@ def constrain(x: jax.Array, mesh: Mesh | None, *names: str | None) -> jax.Array:
     return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, P(*axes)))
 
 
+def by_rows(function, mesh: Mesh | None, x: jax.Array, arrays: tuple, names: tuple) -> jax.Array:
+    """function(x, *arrays) on every device's own rows of x, where the compiler would gather all
+    rows: sorting, scattering.  `names` are the logical names of each array's dimensions; of a
+    dimension with a name a device has its part, and the results of the parts are added up."""
+    if mesh is None or mesh.size == 1 or x.shape[0] % batch_shards(mesh):
+        return function(x, *arrays)
+    specs = tuple(P(*(LOGICAL[name] for name in dims)) for dims in names)
+
+    def own(x, *arrays):
+        return jax.lax.psum(function(x, *arrays), LOGICAL["mlp"])
+
+    own = jax.shard_map(own, mesh=mesh, in_specs=(P(BATCH), *specs), out_specs=P(BATCH))
+    return own(x, *arrays)
+
+
 def _axis_size(mesh: Mesh, axes) -> int:
     return math.prod(mesh.shape[a] for a in ((axes,) if isinstance(axes, str) else axes))
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 
 from rlvr_jax.models.config import MoeConfig
+from rlvr_jax.sharding import by_rows
 
 
 def mixture(
@@ -17,13 +20,20 @@ def mixture(
     experts: tuple[jax.Array, jax.Array, jax.Array],
     config: MoeConfig,
     activation: Callable[[jax.Array], jax.Array],
+    mesh: Mesh | None = None,
 ) -> jax.Array:
     """sum over the top k experts e of p_e * down_e(act(gate_e(x)) * up_e(x)), like x [..., D].
 
     p: from `route`.  router [D, E]; bias [E], with sigmoid scores; gate, up [E, D, F]; down
-    [E, F, D].  Tokens are sorted by expert, so that each expert multiplies one contiguous run of
-    rows.
+    [E, F, D].  On a mesh every device sends its own rows through its part of each expert.
     """
+    whole, split = ((None, None), (None,)), ((None, None, "mlp"),) * 2 + ((None, "mlp", None),)
+    run = functools.partial(_mixture, config=config, activation=activation)
+    return by_rows(run, mesh, x, (router, bias, *experts), whole + split)
+
+
+def _mixture(x, router, bias, *experts, config: MoeConfig, activation) -> jax.Array:
+    """Tokens are sorted by expert, so that each expert multiplies one contiguous run of rows."""
     gate, up, down = (w.astype(x.dtype) for w in experts)
     flat = x.reshape(-1, x.shape[-1])
     weight, chosen = route(flat, router, bias, config)

@@ -79,18 +79,18 @@ class Block(nnx.Module):
             dtype = "float32" if name == FLOAT32 else config.param_dtype
             setattr(self, name, nnx.Param(jnp.full(size, value, dtype)))
 
-    def __call__(self, x: jax.Array, rope: Rope, attend: Attend, cache, layer: Layer):
+    def __call__(self, x: jax.Array, rope: Rope, attend: Attend, cache, layer: Layer, mesh=None):
         x, cache = self._attention(x, rope, attend, cache, layer)
         h = self._norm("mlp_norm", x)
-        return x + self._norm("mlp_post_norm", self._mlp(h)), cache
+        return x + self._norm("mlp_post_norm", self._mlp(h, mesh)), cache
 
-    def _mlp(self, h, prefix: str = ""):
+    def _mlp(self, h, mesh: Mesh | None, prefix: str = ""):
         act, moe = ACTIVATIONS[self.config.activation], self.config.moe
         if moe.experts and not prefix:
             experts = (self.expert_gate[...], self.expert_up[...], self.expert_down[...])
             router = self.router[...], self._optional("router_bias")
-            out = mixture(h, *router, experts, moe, act)
-            return out + self._mlp(h, "shared_") if moe.shared else out
+            out = mixture(h, *router, experts, moe, act, mesh)
+            return out + self._mlp(h, mesh, "shared_") if moe.shared else out
         gate, up = (self._linear(prefix + n, h) for n in ("gate", "up"))
         return self._linear(prefix + "down", act(gate) * up)
 
@@ -217,7 +217,7 @@ def run_layers(config: ModelConfig, params, x, rope: Rope, attend: Attend, cache
     """
 
     def step(x, layer, cache, kind):
-        x, cache = _block(config, layer)(x, rope, attend, cache, Layer(*kind))
+        x, cache = _block(config, layer)(x, rope, attend, cache, Layer(*kind), mesh)
         return constrain(x, mesh, *(["batch"] + [None] * (x.ndim - 1))), cache
 
     kinds = [Layer(config.local(i), config.rotary(i)) for i in range(config.layers)]

@@ -67,6 +67,31 @@ def test_eight_devices_give_the_numbers_of_one(alone):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
 
 
+def test_a_device_computes_for_its_own_rows_alone():
+    """Sorting tokens by expert over all devices made each of them compute everything."""
+    params, mesh = random_params(DEEPSEEK), make_mesh(MeshConfig(8, 1, 1))
+
+    def work(p, mesh):
+        return gradient.lower(DEEPSEEK, p, mesh).compile().cost_analysis()["flops"]
+
+    spread = put(params, tree_shardings(params, mesh))
+    assert work(spread, mesh) < work(params, None) / 6
+
+
+@pytest.mark.parametrize("rows", [8, 6])
+def test_rows_that_do_not_divide_are_computed_together(rows):
+    params, mesh = random_params(DEEPSEEK), make_mesh(MeshConfig(2, 2, 2))
+    spread = put(params, tree_shardings(params, mesh))
+    tokens, positions, allowed = one_row(TOKENS[:rows])
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def hidden(mesh, params):
+        attend = tf.attend_full(DEEPSEEK, allowed, positions, lambda k, v: None)
+        return tf.forward(DEEPSEEK, params, tokens, positions, attend, mesh)[0]
+
+    np.testing.assert_allclose(hidden(mesh, spread), hidden(None, params), rtol=1e-4, atol=1e-4)
+
+
 def test_every_leaf_has_a_rule_and_latents_are_not_split():
     found = jax.tree_util.tree_leaves_with_path(param_shapes(DEEPSEEK))
     specs = {path_name(path): leaf_spec(path, leaf) for path, leaf in found}
