@@ -25,7 +25,6 @@ from rlvr_jax.effects import WITHOUT_EFFECT
 from rlvr_jax.evaluate import EvalConfig
 from rlvr_jax.experience import AggregationConfig, LearnerConfig
 from rlvr_jax.generate import DecodeConfig
-from rlvr_jax.interruption import InterruptionConfig
 from rlvr_jax.learner import OptimConfig
 from rlvr_jax.losses import KL, LOSSES, AdaptiveKL, Correction, Objective
 from rlvr_jax.losses.policy_gradient import PolicyGradient
@@ -33,6 +32,7 @@ from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.hf import with_architecture
 from rlvr_jax.models.lora import LoraConfig
 from rlvr_jax.packing import PackConfig
+from rlvr_jax.phrase import InterruptionConfig
 from rlvr_jax.presets import preset
 from rlvr_jax.reference import ReferenceConfig
 from rlvr_jax.registry import Registry, nearest
@@ -338,7 +338,7 @@ def _check_rl(run: RunConfig) -> None:
     if control.target is not None and AdaptiveKL.most * samples >= control.horizon:
         raise ValueError(
             f"kl_control.horizon {control.horizon:g} is too short: a step has {samples} samples "
-            f"and moves the coefficient by up to {AdaptiveKL.most * samples / control.horizon:.0%}"
+            f"and could turn the coefficient's sign; it must be above {AdaptiveKL.most * samples:g}"
         )
     for key, value in (("temperature", 0), ("top_k", 1)):
         if getattr(run.sampling, key) == value:

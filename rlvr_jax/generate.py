@@ -67,10 +67,10 @@ class DecodeState:
     prompt_len_N: jax.Array  # int32
     key_NG: jax.Array  # typed keys, one per sample
     token_NG: jax.Array  # int32 last sampled token
-    length_NG: jax.Array  # int32 tokens sampled so far
+    length_NG: jax.Array  # int32 tokens so far
     done_NG: jax.Array  # bool
     begin_NG: jax.Array | None  # int32 column where a forced phrase begins (interruption.py)
-    time: jax.Array  # int32 scalar: completion tokens sampled by the rows that still run
+    time: jax.Array  # int32 scalar: completion tokens of the rows that still run
 
 
 def sample_keys(address: jax.Array, uid_N: jax.Array, sample_NG: jax.Array) -> jax.Array:

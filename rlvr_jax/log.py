@@ -115,6 +115,7 @@ def sample_row(
         "parts": {name: plain_number(name, part) for name, part in verdict.parts.items()},
         "reward": plain_number("reward", verdict.score if reward is None else reward),
         "num_tokens": completion.num_tokens,
+        "interrupted_at": completion.interrupted_at,
         "stop_reason": completion.stop_reason,
     }
 

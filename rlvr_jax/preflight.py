@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlvr_jax.config import RunConfig
-from rlvr_jax.interruption import check_limits, resolve
+from rlvr_jax.phrase import check_limits, resolve
 from rlvr_jax.tasks.base import Split
 from rlvr_jax.text import (
     encode_prompt,
@@ -64,7 +64,8 @@ def part_of(name: str, split: Split, count: int) -> Part:
 
 
 def check_data(config: RunConfig, tokenizer: Any, train: Split, test: Split) -> int:
-    """Look at what a run will meet; how many problems that was.  ValueError, with file and line,
+    """Look at what a run will meet, an interruption's room and a curriculum's data first; how many
+    problems that was.  ValueError, with file and line,
     for the first fault of a kind."""
     found = resolve(config.interruption, tokenizer, stop_ids(tokenizer, config.text.stop))
     check_limits(found, (config.decode.max_new_tokens, *config.rollout.limits))

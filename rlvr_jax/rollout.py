@@ -42,8 +42,8 @@ class RolloutConfig:
                 raise ValueError(f"rollout.{name} must be at least 1, got {getattr(self, name)}")
         if self.max_refills < 1:
             raise ValueError(
-                f"rollout.max_refills must be at least 1, got {self.max_refills} (drop_unanimous "
-                "drops groups and draws no more)"
+                f"rollout.max_refills must be at least 1, got {self.max_refills}; to draw no more, "
+                "set drop_unanimous in place of dynamic_sampling"
             )
         if (self.dynamic_sampling or self.drop_unanimous) and self.group < 2:
             raise ValueError(
@@ -228,6 +228,7 @@ class Actor:
             token_ids=ids,
             num_tokens=len(ids),
             stop_reason="eos" if s.eos_B[b] else "length",
+            interrupted_at=int(s.forced_BT[b].argmax()) if s.forced_BT[b].any() else None,
         )
 
 
@@ -296,7 +297,7 @@ def collect(
         if len(useful):
             kept.append(judged.take(list(useful)[:missing]))
         full = sum(len(k.problems) for k in kept) == config.prompts
-        if full or not config.dynamic_sampling or refills >= config.max_refills:
+        if full or not config.dynamic_sampling or refills == config.max_refills:
             break
         refills += 1
     everything = join(seen)

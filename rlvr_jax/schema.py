@@ -60,6 +60,7 @@ def typed(where: str, value: Any, hint: Any, default: Any = None) -> Any:
     if not isinstance(value, plain) or (plain is not bool and isinstance(value, bool)):
         raise ValueError(
             f"config.{where} must be {plain.__name__}, got {type(value).__name__} {value!r}"
+            + (f"; write ({value!r},)" if plain is tuple else "")
         )
     if plain is str and any("\ud800" <= c <= "\udfff" for c in value):
         raise ValueError(f"config.{where} is not UTF-8 text: {value!r}")  # bytes of a command line

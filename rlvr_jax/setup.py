@@ -28,13 +28,13 @@ from rlvr_jax.critic import critic_params
 from rlvr_jax.evalreport import EvalReport
 from rlvr_jax.evaluate import evaluate
 from rlvr_jax.generate import make_sampler
-from rlvr_jax.interruption import resolve
 from rlvr_jax.learner import TrainState, init_state, make_optimizer, restart_optimizer, state_of
 from rlvr_jax.log import Clock, RunLog, StagePlan
 from rlvr_jax.models import transformer
 from rlvr_jax.models.config import ModelConfig
 from rlvr_jax.models.hf import load_params
 from rlvr_jax.models.lora import init_adapters, join, merge
+from rlvr_jax.phrase import resolve
 from rlvr_jax.preflight import check_data
 from rlvr_jax.reference import Reference
 from rlvr_jax.reward_model import RewardModel, reward_models

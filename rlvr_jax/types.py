@@ -40,12 +40,14 @@ class Problem:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Completion:
     """What the policy wrote: the ids are the truth, the text is a view of them (the end token
-    removed).  num_tokens counts the sampled ids, the end token included."""
+    removed).  num_tokens counts the ids, the end token and a forced phrase included;
+    interrupted_at: those before the phrase, None where there is none."""
 
     text: str
     token_ids: tuple[int, ...] = ()
     num_tokens: int = 0
     stop_reason: StopReason = "eos"
+    interrupted_at: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -168,6 +168,9 @@ def test_what_cannot_be_meant_is_refused(changes, said):
 def test_bounds_act_where_the_ratio_can_leave_1():
     build(quick(learner__minibatches=2, learner__old_logp="recompute", loss__eps_high=0.3))
     build(quick(learner__minibatches=1, loss__eps_high=0.3))  # the sampler's log-probs are near
+    build(quick(loss__eps_high=0.3, model__compute_dtype="bfloat16", **ON_POLICY))  # it rounds
+    with pytest.raises(ValueError, match="loss.share has no effect"):
+        build(quick(algorithm="klcov", loss__share=0.1, **ON_POLICY))
     clip = {"algorithm": "clipcov", "loss__share": 0.1}  # it leaves out tokens also then
     assert build(quick(**(clip | ON_POLICY))).objective.loss.share == 0.1
 

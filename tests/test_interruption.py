@@ -13,9 +13,10 @@ from rlvr_jax.config import base, build
 from rlvr_jax.evaluate import report
 from rlvr_jax.experience import make_experience
 from rlvr_jax.generate import Address, DecodeConfig, make_sampler
-from rlvr_jax.interruption import Interruption, InterruptionConfig, check_limits, resolve
+from rlvr_jax.interruption import Interruption
 from rlvr_jax.learner import make_scorer
 from rlvr_jax.packing import PackConfig
+from rlvr_jax.phrase import InterruptionConfig, check_limits, resolve
 from rlvr_jax.preflight import check_data
 from rlvr_jax.rollout import Judged, RolloutConfig, rollout_metrics, trained_mask
 from rlvr_jax.sampling import SamplingConfig

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -103,6 +104,16 @@ def test_it_prints_what_the_sampler_draws_token_by_token(workdir, capsys, monkey
     text, length = drawn(workdir, "7+2=")
     assert said(capsys, f"--workdir={workdir}", "--prompt=7+2=") == text + "\n"
     assert len(pieces) == length + 1 and sum(map(bool, pieces)) > 8
+
+
+def test_a_run_that_interrupts_does_so_here_too(workdir, tmp_path, capsys):
+    folder = shutil.copytree(workdir, tmp_path / "interrupting")
+    config = json.loads((folder / "config.json").read_text())
+    config["interruption"] = {"after": [3], "text": "so", "unless": ""}
+    (folder / "config.json").write_text(json.dumps(config))
+    flags = ("--prompt=7+2=", "--seed=1")
+    free, said_so = (said(capsys, f"--workdir={w}", *flags) for w in (workdir, folder))
+    assert said_so[:5] == free[:3] + "so" != free[:5]
 
 
 def test_piped_lines_are_answered_one_by_one(workdir, capsys, monkeypatch):

@@ -1,5 +1,6 @@
 """A folder belongs to one configuration; a signal asks, it does not kill."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,6 +9,8 @@ import threading
 
 import pytest
 
+from rlvr_jax.config import build
+from rlvr_jax.setup import open_run
 from rlvr_jax.workdir import Stop, claim_workdir, lock_workdir, some, write_durably
 
 CONFIG = {"seed": 0, "optim": {"learning_rate": 1e-3, "betas": (0.9, 0.95)}, "task": {}}
@@ -63,6 +66,20 @@ def test_many_differences_are_counted(tmp_path):
 def test_free_keys_may_differ(tmp_path, free):
     begun(tmp_path)
     assert claim_workdir(tmp_path, changed(learning_rate=1.0), free=(free,))
+
+
+def test_a_run_from_before_a_section_existed_goes_on(tmp_path):
+    config = build({"task": {"name": "arithmetic"}, "decode": {"max_prompt_tokens": 32}})
+    with open_run(config, str(tmp_path)) as run:
+        run.log.metrics("rl", 1, {"reward/mean": 0.0})
+    saved = json.loads((tmp_path / "config.json").read_text())
+    del saved["interruption"]
+    (tmp_path / "config.json").write_text(json.dumps(saved))
+    with open_run(config, str(tmp_path)):
+        pass
+    (tmp_path / "config.json").write_text(json.dumps(saved | {"seed": 5}))
+    with pytest.raises(ValueError, match="seed was 5, is 0"), open_run(config, str(tmp_path)):
+        pass
 
 
 def test_keys_that_came_later_take_their_defaults(tmp_path):

@@ -51,7 +51,7 @@ policy/kl_coef | 1 | the coefficient of this step under kl_control | at a bound 
 policy/entropy_coef | 1 | the coefficient of this step under entropy.target | stuck at its bound
 policy/lr | 1 | the schedule at this update |
 policy/updates | count | updates of the step, refused ones too | fewer than planned: the batch had
-    fewer groups than minibatches
+    fewer groups than minibatches, or the critic warms up alone
 # Advantages
 adv/mean | 1 | trained tokens |
 adv/std | 1 | trained tokens | 0: no gradient
@@ -96,7 +96,8 @@ data/limit | tokens | most tokens of a completion in this stage of rollout.limit
 data/dropped | count | groups left out: without signal, or more than the batch holds | most of the
     batch
 data/prompts | count | groups of the batch | below the batch size
-data/sampled_tokens | tokens | everything sampled in the step, forced phrases too |
+data/sampled_tokens | tokens | the samples of the step, forced phrases too; not the greedy
+    completions of remax |
 # Verifier
 verifier/unknown_frac | share | samples the checker could not judge | above 0.05: a fault of the
     checker, masked out of training
@@ -126,7 +127,8 @@ eval/<set>/len_interrupted_frac | share | completions that a forced phrase inter
 # Speed and memory (these two sections differ between repeated runs)
 perf/step_s | seconds | one step without evaluation and saving | growing: recompilation, longer
     text, or a leak
-perf/gen_tok_s | tokens/s | data/sampled_tokens over time/generate | falling
+perf/gen_tok_s | tokens/s | data/sampled_tokens over time/generate (with remax's greedy
+    completions) | falling
 perf/train_tok_s | tokens/s | data/tokens over time/update |
 perf/compiles | count | programs compiled so far | still rising after the first steps
 perf/host_rss | bytes | this process | rising steadily: a leak

@@ -136,7 +136,7 @@ def _write(text: str) -> None:
 def open_talk(config, values) -> Talk:
     """The checkpoint that the flags ask for, ready to answer."""
     from rlvr_jax.generate import Address, DecodeConfig, make_sampler
-    from rlvr_jax.interruption import resolve
+    from rlvr_jax.phrase import resolve
     from rlvr_jax.rollout import TALK
     from rlvr_jax.setup import any_mesh, resolve_model, restore_params
     from rlvr_jax.text import load_tokenizer, stop_ids

@@ -89,8 +89,8 @@ def read_config(name: str) -> ModelConfig:
 
 
 def with_architecture(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The `model` section with the architecture that its `path` names written out in full, so
-    that a run's own config.json tells it (tokenizer and first weights are still read there).
+    """The `model` section with the architecture that its `path` names written out in full:
+    the run's config.json then holds it; tokenizer and first weights are still read from `path`.
 
     ValueError for a key beside `path` that the checkpoint decides.
     """

@@ -143,7 +143,7 @@ def greedy_rewards(run: Run, params, judged: Judged, step: int) -> np.ndarray | 
         return None
     c, limit = run.config, run.config.rollout.limit_at(step)
     actor = dataclasses.replace(run.greedy_actor, limit=limit)
-    uids = range(len(judged.problems))  # no token is drawn at temperature 0
+    uids = [p.index for p in judged.problems]  # no token is drawn, but where a phrase begins may be
     greedy = actor.roll(params, judged.problems, uids, 1, Address(c.seed, TRAIN, step))
     greedy = shaped(greedy, c.shaping, limit or c.decode.max_new_tokens, step)
     return np.where(greedy.valid_NG, greedy.reward_NG, np.float32(np.nan))[:, 0]

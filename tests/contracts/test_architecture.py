@@ -25,7 +25,7 @@ LAYERS = dict(
             "losses advantages sharding sampling slots rewards tasks text statistics workdir",
             "models evalreport runfiles choices effects grade store interruption",
             "generate packing console preset_rows audit checkpoint analysis",
-            "scoring log presets report memory",
+            "scoring log presets report memory phrase",
             "rollout learner",
             "experience evaluate shaping curriculum reference",
             "critic controllers",
@@ -112,6 +112,15 @@ def test_imports_point_down():
         if room(other) and room(module) != room(other) and LAYER[room(module)] <= LAYER[room(other)]
     }
     assert not wrong
+
+
+def test_the_sampler_reaches_no_text():
+    waiting, seen = ["rlvr_jax.generate"], set()
+    while waiting:
+        module = waiting.pop()
+        seen.add(module)
+        waiting.extend(inside(module) - seen - {"rlvr_jax"})
+    assert not {m for m in seen if room(m) in ("text", "rewards", "tasks")}
 
 
 def test_no_import_cycles():

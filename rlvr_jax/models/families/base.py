@@ -88,7 +88,11 @@ def family_of(c: ModelConfig) -> Family:
         wrong[name] = lost
     nearest = min(wrong, key=lambda name: len(wrong[name]), default="")
     lacks = [f'the nearest, "{nearest}", lacks {", ".join(wrong[nearest])}'] if wrong else []
-    no = [f'"{name}": {reason}' for name, reason in refused.items()]
+    parts = {item.partition("=")[0] for item in wrong.get(nearest, ["moe="])}
+    told = (
+        refused if parts & {"moe", "attn.mla"} else {}
+    )  # who has such parts may have said why not
+    no = [f'"{name}": {reason}' for name, reason in told.items()]
     raise ValueError(f"no model family expresses this model; {'; '.join(lacks + no)}")
 
 
