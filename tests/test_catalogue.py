@@ -90,6 +90,17 @@ def test_kimi_length_waits_for_its_warm_up():
     np.testing.assert_allclose(score(config, 4), (plain + 0.5 * term_NG).reshape(-1), rtol=1e-6)
 
 
+def test_the_last_token_is_punished_however_short_the_buffer():
+    found = score(ShapingConfig(soft_overlong=0.01)) - judged().reward_NG.reshape(-1)
+    assert found.tolist() == [0, -1, 0, 0, 0, 0]  # the one answer of 10 tokens
+
+
+def test_overlong_punishment_comes_on_top_of_the_cosine():
+    both = score(ShapingConfig(cosine_length=True, soft_overlong=0.4))
+    punished = score(ShapingConfig(soft_overlong=0.4)) - judged().reward_NG.reshape(-1)
+    np.testing.assert_allclose(both, score(ShapingConfig(cosine_length=True)) + punished, rtol=1e-6)
+
+
 def test_cosine_takes_the_place_of_the_reward():
     j = judged()
     expected = cosine_length(j.samples.length_B, j.correct_NG.reshape(-1), LIMIT)
@@ -131,6 +142,11 @@ def test_solved_prompts_are_retired_once_enough_is_known():
     assert [c.admits(0, p) for p in problems] == [True, True]  # 2 of 6
     patient = Curriculum(CurriculumConfig(retire_at=0.1, min_samples=7), c.pool, 0)
     assert patient.admits(0, problems[0])
+
+
+def test_a_prompt_at_the_bar_is_retired():
+    at = Curriculum(CurriculumConfig(retire_at=0.6, min_samples=5), {"7": [5, 3], "8": [5, 2]}, 0)
+    assert [at.admits(0, p) for p in judged().problems] == [False, True]
 
 
 def test_hopeless_prompts_may_be_left_out_too():
@@ -223,6 +239,20 @@ def test_the_entropy_coefficient_is_there_while_entropy_is_short():
     assert used == pytest.approx([0, 1e-4, 2e-4, 0], abs=1e-9)
     assert carried == pytest.approx(1e-4)
     assert controllers.next_entropy(EntropyConfig(coef=0.3), 0.0, experience()) == (0.0, 0.3)
+
+
+def test_controllers_look_at_trained_rows_alone():
+    whole = experience(drift=0.5)
+    first = dataclasses.replace(whole, mask_BT=whole.mask_BT & [[True], [False]])
+    none = dataclasses.replace(whole, mask_BT=whole.mask_BT & False)
+    assert controllers.sequence_kl(first) == pytest.approx(1.5)
+    assert controllers.sequence_kl(none) == 0
+    config = KLControlConfig(target=1.4, horizon=10.0)
+    assert controllers.next_kl(config, 0.1, first) == pytest.approx(
+        0.1 * (1 + (1.5 / 1.4 - 1) * 1 / 10), rel=1e-5
+    )
+    entropy = EntropyConfig(target=0.2, step=1e-4)
+    assert controllers.next_entropy(entropy, 2e-4, none) == (pytest.approx(1e-4), 0.0)
 
 
 def test_coefficients_are_arguments_only_where_something_moves():

@@ -19,6 +19,7 @@ def sections(**changes):
 GDPO = {"name": "gdpo", "parts": ("format", "correct")}
 
 REFUSED = [
+    (dict(reference={"mode": "none", "decay": 0.9}), "decay goes with"),
     (dict(kl=KL), "needs a reference"),
     (dict(kl=KL, reference={"mode": "frosen"}), "not one of"),
     (dict(reference={"mode": "every_n", "every": 100}), "no effect"),
@@ -99,6 +100,10 @@ def test_refused(changes, reason):
 
 
 ACCEPTED = [
+    *(
+        dict(advantage={"name": name}, rollout={"group": 1})
+        for name in ("constant", "batch_mean", "running_mean", "reinforce_pp", "remax")
+    ),
     {},
     dict(kl=KL, reference={"mode": "frozen"}),
     dict(kl=KL, reference={"mode": "every_n", "every": 100}),

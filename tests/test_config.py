@@ -165,6 +165,31 @@ def test_what_cannot_be_meant_is_refused(changes, said):
         build(quick(**changes))
 
 
+@pytest.mark.parametrize(
+    ("changes", "useless"),
+    [
+        ({"algorithm": "ppo", "critic__minibatches": 32}, False),  # as many as prompts
+        ({"algorithm": "ppo", "critic__minibatches": 33}, True),
+        ({"algorithm": "prorl", "reference__every": 149}, False),
+        ({"algorithm": "prorl", "reference__every": 150}, True),  # the last step
+        ({"shaping__kimi_length": 0.5, "shaping__kimi_after": 149}, False),
+        ({"shaping__kimi_length": 0.5, "shaping__kimi_after": 150}, True),
+        ({"rollout__limits": (12, 24), "rollout__limit_steps": (149,)}, False),
+        ({"rollout__limits": (12, 24), "rollout__limit_steps": (150,)}, True),
+        ({"rollout__limits": (12, 16, 24), "rollout__limit_steps": (9, 150)}, True),
+        ({"rollout__limits": (24, 24), "rollout__limit_steps": (9,)}, True),
+        ({"algorithm": "clipcov", "loss__cov_high": 3.0}, False),
+    ],
+)
+def test_the_edges_of_having_an_effect(changes, useless):
+    config = quick(**({"learner__old_logp": "recompute", "learner__minibatches": 1} | changes))
+    if useless:
+        with pytest.raises(ValueError, match="has no effect"):
+            build(config)
+    else:
+        build(config)
+
+
 def test_bounds_act_where_the_ratio_can_leave_1():
     build(quick(learner__minibatches=2, learner__old_logp="recompute", loss__eps_high=0.3))
     build(quick(learner__minibatches=1, loss__eps_high=0.3))  # the sampler's log-probs are near

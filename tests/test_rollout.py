@@ -129,6 +129,38 @@ def test_refills_stop_at_the_cap_with_what_was_found():
     assert metrics["data/refills"] == 2 and metrics["data/prompts"] == 1
 
 
+class Odd:
+    """A chooser that refuses odd positions."""
+
+    def __init__(self):
+        self.seen = []
+
+    def admits(self, position, problem):
+        return position % 2 == 0
+
+    def remember(self, judged):
+        self.seen += [p.index for p in judged.problems]
+
+
+def test_refused_positions_are_skipped_and_the_batch_is_never_too_large():
+    """Of 10, 12, 14, 16 the group of 12 differs; a refill of four finds three more and one too
+    many."""
+
+    def some(uid, sample):
+        return "1." if uid in (10, 14, 16) or sample == 0 else "0."
+
+    config, chooser = RolloutConfig(prompts=4, group=2, dynamic_sampling=True), Odd()
+    batch, cursor, metrics = collect(make_actor(some), None, problem_at, 10, config, HERE, chooser)
+    assert [p.index for p in batch.problems] == [12, 18, 20, 22]
+    assert chooser.seen == [10, 12, 14, 16, 18, 20, 22, 24] and cursor == 25
+    assert metrics["data/skipped"] == 7 and metrics["data/dropped"] == 4
+
+
+def test_small_differences_of_large_rewards_are_none():
+    large = [Verdict(status="scored", score=s) for s in (1e4, 1e4 + 5e-3)]
+    assert not informative(dataclasses.replace(roll("1.", "1."), verdicts=large)).any()
+
+
 def test_without_any_difference_one_group_is_left():
     config = RolloutConfig(prompts=2, group=2, dynamic_sampling=True, max_refills=1)
     batch, cursor, metrics, _ = gathered(lambda uid, i: "1.", config)
