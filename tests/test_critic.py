@@ -93,6 +93,13 @@ def test_values_approach_the_returns(kind):
     assert metrics[-1]["value/nonfinite"] == 0 and metrics[0]["value/grad_norm"] > 0
 
 
+def test_every_token_of_a_batch_weighs_the_same():
+    e = experience()
+    batches = [x for _, x in value_batches(e, SPLIT, ONE)]
+    weights = np.concatenate([np.asarray(x.weight_BT)[np.asarray(x.mask_BT)] for x in batches])
+    np.testing.assert_allclose(weights, 1 / e.mask_BT.sum(), rtol=1e-6)
+
+
 def test_several_micro_batches_are_one():
     one, several = learned("separate"), learned("separate", SPLIT)
     for a, b in zip(jax.tree.leaves(one[0]), jax.tree.leaves(several[0]), strict=True):

@@ -239,6 +239,19 @@ def test_kl_in_the_reward_reaches_the_advantages():
     assert not plain.adv_BT.any()
 
 
+def test_kl_in_the_reward_is_that_of_the_old_policy_not_of_the_sampler():
+    j, mask_BT = judged([1, 1, 0, 0])
+
+    def at(value):
+        return lambda sequences, width: np.full((4, width), value, np.float32)
+
+    kl, constant = KL(place="reward", estimator="k1", coef=0.1), ADVANTAGES.make("constant")
+    e, metrics = make_experience(j, mask_BT, constant, kl, at(-2.0), at(-3.0))
+    # 3 tokens, each log pi_old - log pi_ref = 1 (the sampler's -1 would make it 2)
+    np.testing.assert_allclose(e.adv_BT[:, 0], [0.7, 0.7, -0.3, -0.3], rtol=1e-5)
+    assert metrics["adv/mean"] == pytest.approx(0.2) and metrics["adv/std"] == pytest.approx(0.5)
+
+
 def test_a_completion_that_could_not_be_judged_is_in_no_mean():
     j, mask_BT = judged([1, 0, 1, 0], unknown=(3,))
     e, _ = make_experience(j, mask_BT, ADVANTAGES.make("group", std="none"), KL())
