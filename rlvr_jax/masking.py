@@ -138,7 +138,7 @@ def unanimous(x: jax.Array, mask: jax.Array, axis=None, *, tol: float) -> jax.Ar
     high = jnp.max(jnp.where(mask, x, -jnp.inf), axis=axis, keepdims=True)
     low = jnp.min(jnp.where(mask, x, jnp.inf), axis=axis, keepdims=True)
     size = jnp.max(jnp.where(mask, jnp.abs(x), 0.0), axis=axis, keepdims=True)
-    return ~(high - low > tol * jnp.maximum(size, 1.0))
+    return high - low <= tol * jnp.maximum(size, 1.0)  # NaN is no agreement
 
 
 def per_token(x_B: jax.Array, mask_BT: jax.Array) -> jax.Array:

@@ -166,3 +166,10 @@ def test_per_token():
     np.testing.assert_array_equal(
         masking.per_token(np.array([[2.0, 3.0]]), mask_BT), [[2.0, 0.0], [3.0, 3.0]]
     )
+
+
+def test_a_number_that_is_none_is_no_agreement():
+    """A NaN that nobody masked stays visible; as "unanimous" it would silence the whole batch."""
+    x, mask = jnp.array([[1.0, jnp.nan], [2.0, 2.0]]), jnp.ones((2, 2), bool)
+    assert masking.unanimous(x, mask, axis=1, tol=1e-6)[:, 0].tolist() == [False, True]
+    assert masking.unanimous(x, mask.at[0, 1].set(False), axis=1, tol=1e-6)[0, 0]
